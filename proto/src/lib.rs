@@ -1,0 +1,35 @@
+//! Wire messages of both planes and of the admin API. No logic.
+
+use std::sync::LazyLock;
+
+use prost_reflect::DescriptorPool;
+
+/// Encoded descriptors of every message and service, with comments and options.
+pub const FILE_DESCRIPTOR_SET: &[u8] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+/// The descriptors, parsed once.
+pub static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("the build wrote these descriptors")
+});
+
+/// Desired state: resources and their references.
+pub mod resource {
+    pub mod v1 {
+        tonic::include_proto!("sluicegate.resource.v1");
+    }
+}
+
+/// Policy distribution to data planes.
+pub mod policy {
+    pub mod v1 {
+        tonic::include_proto!("sluicegate.policy.v1");
+    }
+}
+
+/// Administration.
+pub mod admin {
+    pub mod v1 {
+        tonic::include_proto!("sluicegate.admin.v1");
+    }
+}

@@ -1,0 +1,21 @@
+//! What both planes mean by their words: resources that are right by construction, their file
+//! form, secrets, outcomes and usage. No I/O and no async.
+
+pub mod document;
+pub mod name;
+pub mod outcome;
+pub mod path;
+pub mod resource;
+pub mod schema;
+pub mod seal;
+pub mod secret;
+pub mod set;
+pub mod usage;
+pub mod violation;
+
+pub use name::{Kind, ResourceRef};
+pub use outcome::Outcome;
+pub use resource::Resource;
+pub use set::ResourceSet;
+pub use usage::Usage;
+pub use violation::{Violation, Violations};

@@ -1,0 +1,100 @@
+//! Keys of a provider's pool.
+
+use bytes::Bytes;
+use sluicegate_proto::resource::v1::{self as pb, secret_source::Source};
+
+use crate::{
+    path::Path,
+    secret::Secret,
+    violation::{Violation, Violations},
+};
+
+/// One key of a provider's pool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Credential {
+    pub name: String,
+    pub provider: String,
+    pub secret: SecretSource,
+    pub weight: u32,
+    pub disabled: bool,
+}
+
+/// Where a secret comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretSource {
+    /// Environment variable of the control plane.
+    Env(String),
+    /// File on the control plane's host.
+    File(String),
+    /// The secret itself.
+    Value(Secret),
+    /// A value that the control plane holds, named by its fingerprint.
+    Held(String),
+}
+
+pub(super) fn parse(spec: &pb::Credential, found: &mut Violations) -> Option<Credential> {
+    let secret = parse_secret(spec.secret.as_ref()?, &Path::root().field("secret"), found)?;
+    Some(Credential {
+        name: spec.name.clone(),
+        provider: spec.provider.clone(),
+        secret,
+        weight: spec.weight.unwrap_or(1),
+        disabled: spec.disabled,
+    })
+}
+
+pub(super) fn parse_secret(
+    spec: &pb::SecretSource,
+    path: &Path,
+    found: &mut Violations,
+) -> Option<SecretSource> {
+    let mut add = |field: &str, message: &str, hint: &str| {
+        found.0.push(Violation::new(path.field(field), message).hint(hint));
+        None
+    };
+    match &spec.source {
+        Some(Source::Env(name)) if is_env_name(name) => Some(SecretSource::Env(name.clone())),
+        Some(Source::Env(_)) => add(
+            "env",
+            "is not the name of an environment variable",
+            "give the variable's name, not its value",
+        ),
+        Some(Source::File(path)) if !path.is_empty() => Some(SecretSource::File(path.clone())),
+        Some(Source::File(_)) => add("file", "is empty", "give the path of a file"),
+        Some(Source::Value(value)) if is_secret_text(value) => {
+            Some(SecretSource::Value(Secret::new(value)))
+        }
+        Some(Source::Value(_)) => add(
+            "value",
+            "is empty or holds characters that no header can carry",
+            "use 1 to 8192 printable characters without spaces",
+        ),
+        Some(Source::Held(fingerprint)) => Some(SecretSource::Held(fingerprint.clone())),
+        None => {
+            found.0.push(
+                Violation::new(path.clone(), "names no source")
+                    .hint("give one of env, file or value"),
+            );
+            None
+        }
+    }
+}
+
+/// Can this text be a key: printable, no white space, not absurdly long?
+pub fn is_secret_text(text: &str) -> bool {
+    (1..=8192).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn is_env_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Leaves what may be shown: where the secret comes from, or the fingerprint of a held value.
+pub(super) fn redact(secret: &mut pb::SecretSource) {
+    secret.sealed = Bytes::new();
+    if let Some(Source::Value(value)) = &secret.source {
+        secret.source = Some(Source::Held(Secret::new(value).fingerprint()));
+    }
+}

@@ -1,0 +1,144 @@
+//! Public models and what answers for them.
+
+use sluicegate_proto::resource::v1 as pb;
+
+use crate::{
+    name::is_model_name,
+    path::Path,
+    violation::{Violation, Violations},
+};
+
+/// A public model name and what answers for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Model {
+    pub name: String,
+    pub aliases: Vec<NamePattern>,
+    /// At least one.
+    pub targets: Vec<Target>,
+    /// Attempts in all for one request.
+    pub max_attempts: u32,
+    pub owned_by: String,
+}
+
+/// One way to answer a model's calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub provider: String,
+    /// Name sent upstream; `None`: the one that was asked for.
+    pub model: Option<String>,
+    /// Share among targets of equal priority; 0 takes no calls.
+    pub weight: u32,
+    /// Lower is tried first.
+    pub priority: u32,
+}
+
+/// An exact name, or a beginning that matches any ending.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum NamePattern {
+    Exact(String),
+    /// Written with a `*` at the end.
+    Prefix(String),
+}
+
+impl NamePattern {
+    /// Reads the written form; `None` when it is neither a model name nor one that ends in `*`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.strip_suffix('*') {
+            Some(prefix)
+                if !prefix.contains('*') && (prefix.is_empty() || is_model_name(prefix)) =>
+            {
+                Some(Self::Prefix(prefix.to_owned()))
+            }
+            None if is_model_name(text) && !text.contains('*') => {
+                Some(Self::Exact(text.to_owned()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Does it match this name?
+    pub fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Exact(exact) => exact == name,
+            Self::Prefix(prefix) => name.starts_with(prefix.as_str()),
+        }
+    }
+}
+
+/// Parses a list of patterns, reporting each that is none.
+pub(super) fn parse_patterns(
+    texts: &[String],
+    field: &str,
+    found: &mut Violations,
+) -> Vec<NamePattern> {
+    let mut patterns = Vec::with_capacity(texts.len());
+    for (index, text) in texts.iter().enumerate() {
+        match NamePattern::parse(text) {
+            Some(pattern) => patterns.push(pattern),
+            None => found.0.push(
+                Violation::new(Path::root().field(field).index(index), "is not a model name")
+                    .hint("use printable characters without spaces; a * may only end it"),
+            ),
+        }
+    }
+    patterns
+}
+
+pub(super) fn parse(spec: &pb::Model, found: &mut Violations) -> Option<Model> {
+    if spec.name.contains('*') {
+        found.0.push(
+            Violation::new(Path::root().field("name"), "a model's own name is exact")
+                .hint("put patterns into aliases"),
+        );
+    }
+    let aliases = parse_patterns(&spec.aliases, "aliases", found);
+    if aliases.iter().any(|alias| matches!(alias, NamePattern::Exact(name) if *name == spec.name)) {
+        found.0.push(
+            Violation::new(Path::root().field("aliases"), "names the model itself")
+                .hint("remove it"),
+        );
+    }
+    let targets: Vec<_> = spec.targets.iter().map(parse_target).collect();
+    if !targets.is_empty() && targets.iter().all(|target| target.weight == 0) {
+        found.0.push(
+            Violation::new(
+                Path::root().field("targets"),
+                "every weight is 0: nothing would answer",
+            )
+            .hint("give at least one target a weight"),
+        );
+    }
+    for (index, target) in targets.iter().enumerate() {
+        let same =
+            |other: &Target| other.provider == target.provider && other.model == target.model;
+        if targets.iter().take(index).any(same) {
+            found.0.push(
+                Violation::new(
+                    Path::root().field("targets").index(index),
+                    "repeats an earlier target",
+                )
+                .hint("give one target the sum of the weights"),
+            );
+        }
+    }
+    Some(Model {
+        name: spec.name.clone(),
+        aliases,
+        targets,
+        max_attempts: spec.retry.as_ref().and_then(|retry| retry.max_attempts).unwrap_or(2),
+        owned_by: if spec.owned_by.is_empty() {
+            "sluicegate".into()
+        } else {
+            spec.owned_by.clone()
+        },
+    })
+}
+
+fn parse_target(spec: &pb::Target) -> Target {
+    Target {
+        provider: spec.provider.clone(),
+        model: (!spec.model.is_empty()).then(|| spec.model.clone()),
+        weight: spec.weight.unwrap_or(1),
+        priority: spec.priority,
+    }
+}

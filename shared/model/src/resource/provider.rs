@@ -1,0 +1,197 @@
+//! Providers: one wire format at one base URL.
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Uri};
+use sluicegate_proto::resource::v1 as pb;
+
+use super::form;
+use crate::{
+    path::Path,
+    violation::{Violation, Violations},
+};
+
+/// A place that answers model calls.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Provider {
+    pub name: String,
+    /// Name of the wire format.
+    pub dialect: String,
+    /// Where it is. The path has no trailing slash; a query is kept on every call.
+    pub base_url: BaseUrl,
+    /// Takes calls without a key.
+    pub keyless: bool,
+    pub timeouts: Timeouts,
+    pub http_version: HttpVersion,
+    /// Idle connections kept for each address.
+    pub max_idle_connections: usize,
+    /// Sent with each call, after our own headers.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// A base URL taken apart once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseUrl {
+    pub scheme: http::uri::Scheme,
+    pub authority: http::uri::Authority,
+    /// Without trailing slashes; empty for a bare host.
+    pub path: String,
+    pub query: Option<String>,
+}
+
+impl BaseUrl {
+    fn new(uri: &Uri) -> Option<Self> {
+        Some(Self {
+            scheme: uri.scheme()?.clone(),
+            authority: uri.authority()?.clone(),
+            path: uri.path().trim_end_matches('/').to_owned(),
+            query: uri.query().map(str::to_owned),
+        })
+    }
+
+    /// The URL of an endpoint below the base; `path` starts with a slash.
+    ///
+    /// # Errors
+    /// When the parts do not make a URL, which a path that holds only URL characters never causes.
+    pub fn endpoint(&self, path: &str) -> Result<Uri, http::Error> {
+        let query = self.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
+        Uri::builder()
+            .scheme(self.scheme.clone())
+            .authority(self.authority.clone())
+            .path_and_query(format!("{}{path}{query}", self.path))
+            .build()
+    }
+}
+
+/// Which HTTP the upstream is spoken to in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum HttpVersion {
+    /// HTTP/2 where TLS negotiates it, else HTTP/1.1.
+    #[default]
+    Auto,
+    /// HTTP/1.1 only.
+    Http1,
+    /// HTTP/2 without TLS, by prior knowledge.
+    H2c,
+}
+
+/// The clocks of one call. Each bounds one wait; none bounds two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until a connection stands.
+    pub connect: Duration,
+    /// Until the first meaningful event, for a prompt of no size.
+    pub first_event: Duration,
+    /// Added to `first_event` for each thousand tokens of prompt.
+    pub first_event_per_1k_tokens: Duration,
+    /// Longest silence between chunks.
+    pub idle: Duration,
+    /// Longest time in which only comments and pings come.
+    pub progress: Duration,
+    /// From arrival to the last byte.
+    pub total: Duration,
+}
+
+impl Timeouts {
+    /// Time until the first event for a prompt of this many tokens (an estimate is enough).
+    pub fn first_event_for(&self, prompt_tokens: u64) -> Duration {
+        let thousands = u32::try_from(prompt_tokens / 1000).unwrap_or(u32::MAX);
+        self.first_event + self.first_event_per_1k_tokens.saturating_mul(thousands)
+    }
+}
+
+/// Headers that a provider's `headers` may not set: ours, or the connection's.
+const RESERVED: &[&str] = &[
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "accept",
+    "accept-encoding",
+    "x-request-id",
+    "traceparent",
+    "tracestate",
+];
+
+pub(super) fn parse(spec: &pb::Provider, found: &mut Violations) -> Option<Provider> {
+    let root = Path::root();
+    let url = form::base_url(&spec.base_url).ok();
+    if !spec.keys.is_empty() {
+        found.0.push(
+            Violation::new(root.field("keys"), "is a shorthand of files")
+                .hint("over the API, apply credentials of their own"),
+        );
+    }
+    let network = spec.network.clone().unwrap_or_default();
+    let http_version = match network.http_version.as_str() {
+        "http1" => HttpVersion::Http1,
+        "h2c" => HttpVersion::H2c,
+        _ => HttpVersion::Auto,
+    };
+    if http_version == HttpVersion::H2c
+        && url.as_ref().is_some_and(|url| url.scheme_str() == Some("https"))
+    {
+        found.0.push(
+            Violation::new(root.field("network").field("http_version"), "h2c needs an http URL")
+                .hint("use auto: TLS negotiates HTTP/2 by itself"),
+        );
+    }
+    let headers = parse_headers(spec, found);
+    Some(Provider {
+        name: spec.name.clone(),
+        dialect: spec.dialect.clone(),
+        base_url: BaseUrl::new(&url?)?,
+        keyless: spec.keyless,
+        timeouts: timeouts(spec.timeouts.as_ref()),
+        http_version,
+        max_idle_connections: network.max_idle_connections.unwrap_or(256) as usize,
+        headers,
+    })
+}
+
+fn parse_headers(spec: &pb::Provider, found: &mut Violations) -> Vec<(HeaderName, HeaderValue)> {
+    let mut names: Vec<_> = spec.headers.keys().collect();
+    names.sort_unstable();
+    let mut headers = Vec::with_capacity(names.len());
+    for name in names {
+        let path = Path::root().field("headers").field(name);
+        let value = spec.headers.get(name).map_or("", String::as_str);
+        let parsed =
+            HeaderName::try_from(name.as_str()).ok().zip(HeaderValue::from_str(value).ok());
+        match parsed {
+            Some((header, _)) if RESERVED.contains(&header.as_str()) => found.0.push(
+                Violation::new(path, format!("header '{header}' is set by the gateway"))
+                    .hint("use another header, or a credential for keys"),
+            ),
+            Some(pair) => headers.push(pair),
+            None => found.0.push(
+                Violation::new(path, "is not a legal header")
+                    .hint("names are tokens, values have no line breaks"),
+            ),
+        }
+    }
+    headers
+}
+
+fn timeouts(spec: Option<&pb::Timeouts>) -> Timeouts {
+    let spec = spec.copied().unwrap_or_default();
+    let ms =
+        |value: Option<u32>, default: u64| Duration::from_millis(value.map_or(default, u64::from));
+    Timeouts {
+        connect: ms(spec.connect_ms, 2_000),
+        first_event: ms(spec.first_event_ms, 120_000),
+        first_event_per_1k_tokens: ms(spec.first_event_per_1k_tokens_ms, 1_000),
+        idle: ms(spec.idle_ms, 60_000),
+        progress: ms(spec.progress_ms, 180_000),
+        total: ms(spec.total_ms, 1_800_000),
+    }
+}

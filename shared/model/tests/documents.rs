@@ -1,0 +1,183 @@
+//! The file form: what is accepted, and what each mistake is told.
+
+use sluicegate_model::{
+    Kind, Resource, ResourceRef,
+    document::{Document, References},
+    resource,
+    schema::{json_schema, to_json},
+};
+
+const GOOD: &str = r#"
+providers:
+  - name: openai
+    dialect: openai-chat
+    base_url: https://api.openai.com/v1
+    timeouts: { connect_ms: 1000, idle_ms: 5000 }
+    keys:
+      - { name: main, secret: { env: OPENAI_API_KEY }, weight: 3 }
+      - { name: spare, secret: { file: /run/secrets/openai } }
+  - { name: local, dialect: openai-chat, base_url: "http://127.0.0.1:8000/v1", keyless: true }
+models:
+  - name: gpt-4o
+    aliases: [best, "gpt-4o-2*"]
+    targets:
+      - { provider: openai, weight: 9 }
+      - { provider: local, model: qwen, priority: 1 }
+tenants:
+  - name: acme
+  - { name: acme/search, parent: acme }
+api_keys:
+  - { name: search, tenant: acme/search, secret: { value: sk-search }, models: [gpt-4o] }
+"#;
+
+#[test]
+fn a_good_file_expands_and_parses() {
+    let document = Document::parse("gateway.yaml", GOOD, References::Closed).unwrap();
+    let names: Vec<_> =
+        document.resources.iter().map(|declared| declared.reference.to_string()).collect();
+    assert_eq!(
+        names,
+        [
+            "provider/openai",
+            "credential/openai/main",
+            "credential/openai/spare",
+            "provider/local",
+            "model/gpt-4o",
+            "tenant/acme",
+            "tenant/acme/search",
+            "api_key/search"
+        ]
+    );
+    for declared in &document.resources {
+        Resource::parse(&declared.resource).unwrap();
+    }
+    let shown = to_json(&resource::redacted(&document.resources[7].resource));
+    assert!(!shown.to_string().contains("sk-search"));
+}
+
+/// What each mistake is told: place, text and hint.
+#[test]
+fn mistakes_name_place_fault_and_cure() {
+    check("providers:\n  - name: [", "f:3:", "not valid YAML");
+    check("providrs: []", "f:1:1: providrs:", "did you mean 'providers'");
+    check("providers: x", "f:1:1: providers:", "expected a list");
+    check(
+        "providers:\n  - name: p\n    dialct: openai-chat\n    base_url: http://u\n",
+        "f:3:5: providers[0].dialct: unknown field 'dialct'",
+        "did you mean 'dialect'?",
+    );
+    check(
+        "providers:\n  - name: p\n    dialect: openai-caht\n    base_url: http://u\n",
+        "f:3:5: providers[0].dialect: unknown value 'openai-caht'",
+        "did you mean 'openai-chat'?",
+    );
+    check(
+        "providers:\n  - name: p\n    dialect: openai-chat\n    base_url: ftp://u\n",
+        "f:4:5: providers[0].base_url: scheme 'ftp' is not supported",
+        "use http or https",
+    );
+    check(
+        "providers:\n  - name: p\n    dialect: openai-chat\n    base_url: http://u\n    timeouts: { idle_ms: soon }\n",
+        "f:5:17: providers[0].timeouts.idle_ms: expected a whole number",
+        "",
+    );
+    check(
+        "providers:\n  - name: p\n    dialect: openai-chat\n    base_url: http://u\n    health: { path: /health }\n",
+        "f:5:5: providers[0].health: 'health' is not supported yet",
+        "remove it",
+    );
+    check(
+        "models:\n  - name: m\n    targets: [{ provider: nowhere }]\n",
+        "f:3:17: models[0].targets[0].provider: provider 'nowhere' does not exist",
+        "declare it",
+    );
+    check(
+        "tenants:\n  - name: a\n  - name: a\n",
+        "f:3:5: tenants[1]: tenant/a is declared twice",
+        "the first is on line 2",
+    );
+    check(
+        "tenants:\n  - { name: a, parent: b }\n  - { name: b, parent: a }\n",
+        "f:2:16: tenants[0].parent: the tenant is above itself",
+        "break the cycle",
+    );
+    check(
+        "limits:\n  - { name: l, scope: { tenant: '*' }, dimension: requests, rate: 3/second }\n",
+        "f:2:5: limits[0]: kind 'limit' is not supported yet",
+        "",
+    );
+    check(
+        "limits:\n  - { name: l, scope: { tenant: '*' }, dimension: requests, rate: 0/second }\n",
+        "limits[0].rate: '0/second' admits nothing",
+        "",
+    );
+    check("api_keys:\n  - { name: k }\n", "api_keys[0]", "sluicegate key create");
+    check(
+        "credentials:\n  - { name: c, provider: p, secret: { env: A, file: B } }\n",
+        "credentials[0].secret.file: 'file' stands beside 'env'",
+        "exactly one",
+    );
+    check("tenants:\n  - name:\n", "tenants[0].name: has no value", "");
+    check("tenants:\n  - name: a b\n", "tenants[0].name: 'a b' is not a name", "use 1 to 128");
+    check("a: 1\n---\nb: 2\n", "several YAML documents", "");
+
+    #[track_caller]
+    fn check(text: &str, message: &str, hint: &str) {
+        let faults = Document::parse("f", text, References::Closed).unwrap_err().to_string();
+        assert!(faults.contains(message), "{faults}\n  lacks: {message}");
+        assert!(faults.contains(hint), "{faults}\n  lacks hint: {hint}");
+    }
+}
+
+#[test]
+fn several_mistakes_come_at_once_in_file_order() {
+    let text = "providers:\n  - name: p\n    base_url: http://u\n    x: 1\n  - name: q q\n    dialect: openai-chat\n    base_url: nope\nmodels:\n  - name: m\n    targets: []\n";
+    let faults = Document::parse("f", text, References::Closed).unwrap_err();
+    let lines: Vec<_> = faults.0.iter().map(|fault| fault.line).collect();
+    assert_eq!(lines, [4, 5, 7, 10], "{faults}");
+}
+
+#[test]
+fn secrets_in_wrong_places_are_not_echoed() {
+    let text = "providers:\n  - name: p\n    dialect: openai-chat\n    base_url: http://u\n    keys: [{ name: k, secret: sk-canary-1 }]\n";
+    let faults = Document::parse("f", text, References::Closed).unwrap_err().to_string();
+    assert!(!faults.contains("canary"), "{faults}");
+    let text = "credentials:\n  - { name: c, provider: p, secret: { env: \"sk-canary 2\" } }\n";
+    let faults = Document::parse("f", text, References::Open).unwrap_err().to_string();
+    assert!(faults.contains("secret.env") && !faults.contains("canary"), "{faults}");
+}
+
+#[test]
+fn the_json_form_reads_back_as_itself() {
+    let document = Document::parse("f", GOOD, References::Closed).unwrap();
+    for declared in &document.resources {
+        let json = to_json(&declared.resource);
+        let text = format!("{}: [{json}]", declared.reference.kind.plural());
+        let again = Document::parse("f", &text, References::Open).unwrap();
+        assert_eq!(again.resources[0].resource, declared.resource, "{json}");
+    }
+}
+
+#[test]
+fn the_schema_names_every_supported_list_and_field() {
+    let schema = json_schema();
+    let providers = &schema["properties"]["providers"]["items"];
+    assert_eq!(providers["properties"]["dialect"]["enum"][0], "openai-chat");
+    assert!(providers["properties"].get("health").is_none(), "not supported yet");
+    assert!(schema["properties"].get("limits").is_none(), "not supported yet");
+    assert_eq!(providers["required"], serde_json::json!(["name", "dialect", "base_url"]));
+    assert!(providers["properties"]["base_url"]["description"].as_str().unwrap().len() > 10);
+}
+
+#[test]
+fn faults_found_elsewhere_are_placed_in_the_file() {
+    let document = Document::parse("f", GOOD, References::Closed).unwrap();
+    let violation = sluicegate_model::Violation::new(
+        sluicegate_model::path::Path::parse("secret.env"),
+        "variable OPENAI_API_KEY is not set",
+    )
+    .of(&ResourceRef::new(Kind::Credential, "openai/main"));
+    let fault = document.locate(&violation);
+    assert_eq!(fault.path.to_string(), "providers[0].keys[0].secret.env");
+    assert_eq!((fault.line, fault.column), (8, 33));
+}

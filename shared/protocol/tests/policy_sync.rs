@@ -1,0 +1,384 @@
+//! Both ends of the policy stream against a link that loses, doubles, reorders and breaks.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    time::Duration,
+};
+
+use proptest::prelude::*;
+use sluicegate_proto::policy::v1 as pb;
+use sluicegate_protocol::policy::{
+    Body, ClientAction, ClientConfig, ClientSession, Key, LaneState, Now, Point, Publisher,
+    ServerAction, ServerConfig, ServerSession, Verdict,
+};
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// One revision: these names are written (true) or removed (false).
+    Publish(Vec<(u8, bool)>),
+    DeliverDown,
+    DeliverUp,
+    LoseDown,
+    LoseUp,
+    DoubleDown,
+    DoubleUp,
+    SwapDown,
+    SwapUp,
+    Tick(u16),
+    Reconnect,
+    /// The next change set is refused as a whole.
+    Refuse,
+    /// The other replica, which lags some revisions behind, takes over.
+    OlderReplica(u8),
+    /// The store was replaced: a new epoch, revisions start low.
+    NewEpoch,
+    /// A resource at the client rots.
+    Rot,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => prop::collection::vec((0_u8..12, any::<bool>()), 1..4).prop_map(Step::Publish),
+        8 => Just(Step::DeliverDown),
+        8 => Just(Step::DeliverUp),
+        1 => Just(Step::LoseDown),
+        1 => Just(Step::LoseUp),
+        1 => Just(Step::DoubleDown),
+        1 => Just(Step::DoubleUp),
+        1 => Just(Step::SwapDown),
+        1 => Just(Step::SwapUp),
+        3 => (0_u16..4000).prop_map(Step::Tick),
+        1 => Just(Step::Reconnect),
+        1 => Just(Step::Refuse),
+        1 => (1_u8..5).prop_map(Step::OlderReplica),
+        1 => Just(Step::NewEpoch),
+        1 => Just(Step::Rot),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+/// What was ever published, by epoch and revision.
+type Published = HashMap<(u8, u64), BTreeMap<Key, Body>>;
+
+struct World {
+    now: Now,
+    epoch: u8,
+    publisher: Publisher,
+    /// An older copy of the publisher, as another replica may hold it.
+    lagging: Option<Publisher>,
+    published: Published,
+    server: ServerSession,
+    client: ClientSession,
+    down: VecDeque<pb::ControlPlaneMessage>,
+    up: VecDeque<pb::DataPlaneMessage>,
+    refuse_next: bool,
+    seen: Option<Point>,
+    reconnects: u32,
+}
+
+impl World {
+    fn new() -> Self {
+        let publisher = Publisher::with_capacity(point(0, 1), BTreeMap::new(), 4);
+        let client = ClientSession::new(client_config(), LaneState::default(), Now::ZERO);
+        let mut world = Self {
+            now: Now::ZERO,
+            epoch: 0,
+            publisher,
+            lagging: None,
+            published: HashMap::from([((0, 1), BTreeMap::new())]),
+            server: ServerSession::new(ServerConfig::default(), Now::ZERO),
+            client,
+            down: VecDeque::new(),
+            up: VecDeque::new(),
+            refuse_next: false,
+            seen: None,
+            reconnects: 0,
+        };
+        world.reconnect();
+        world
+    }
+
+    fn serving(&self) -> &Publisher {
+        self.lagging.as_ref().unwrap_or(&self.publisher)
+    }
+
+    fn reconnect(&mut self) {
+        self.reconnects += 1;
+        self.down.clear();
+        self.up.clear();
+        let fresh = ClientSession::new(client_config(), LaneState::default(), self.now);
+        let state = std::mem::replace(&mut self.client, fresh).into_state();
+        self.client = ClientSession::new(client_config(), state, self.now);
+        self.server = ServerSession::new(ServerConfig::default(), self.now);
+        self.up.push_back(self.client.hello());
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Publish(changes) => self.publish(&changes),
+            Step::DeliverDown => self.deliver_down(),
+            Step::DeliverUp => self.deliver_up(),
+            Step::LoseDown => drop(self.down.pop_front()),
+            Step::LoseUp => drop(self.up.pop_front()),
+            Step::DoubleDown => self.down.extend(self.down.front().cloned()),
+            Step::DoubleUp => self.up.extend(self.up.front().cloned()),
+            Step::SwapDown if self.down.len() > 1 => self.down.swap(0, 1),
+            Step::SwapUp if self.up.len() > 1 => self.up.swap(0, 1),
+            Step::SwapDown | Step::SwapUp => {}
+            Step::Tick(ms) => self.tick(Duration::from_millis(ms.into())),
+            Step::Reconnect => {
+                self.lagging = None;
+                self.reconnect();
+            }
+            Step::Refuse => self.refuse_next = true,
+            Step::OlderReplica(behind) => self.older_replica(behind.into()),
+            Step::NewEpoch => self.new_epoch(),
+            Step::Rot => self.rot(),
+        }
+        self.check();
+    }
+
+    fn publish(&mut self, changes: &[(u8, bool)]) {
+        let revision = self.publisher.head().revision + 1;
+        let mut upserts = BTreeMap::new();
+        let mut removes = Vec::new();
+        for (name, write) in changes {
+            let key = key(*name);
+            if upserts.contains_key(&key) || removes.contains(&key) {
+                continue;
+            }
+            if *write {
+                upserts.insert(key, body(revision));
+            } else {
+                removes.push(key);
+            }
+        }
+        self.publisher.publish(revision, upserts.into_iter().collect(), removes);
+        let state = self.publisher.state().entries.clone();
+        self.published.insert((self.epoch, revision), state);
+        if self.lagging.is_none() {
+            let actions = self.server.on_head(self.now, &self.publisher);
+            self.server_actions(actions);
+        }
+    }
+
+    fn older_replica(&mut self, behind: u64) {
+        let revision = self.publisher.head().revision.saturating_sub(behind).max(1);
+        let Some(entries) = self.published.get(&(self.epoch, revision)) else { return };
+        self.lagging =
+            Some(Publisher::with_capacity(point(self.epoch, revision), entries.clone(), 4));
+        self.reconnect();
+    }
+
+    fn new_epoch(&mut self) {
+        self.epoch += 1;
+        let entries: BTreeMap<_, _> = [(key(200), body(1))].into();
+        self.published.insert((self.epoch, 1), entries.clone());
+        self.publisher.replace(point(self.epoch, 1), entries);
+        self.lagging = None;
+        let actions = self.server.on_head(self.now, &self.publisher);
+        self.server_actions(actions);
+    }
+
+    /// Flips what one resource holds without telling the digest's owner at the other end.
+    fn rot(&mut self) {
+        let mut state = std::mem::replace(
+            &mut self.client,
+            ClientSession::new(client_config(), LaneState::default(), self.now),
+        )
+        .into_state();
+        if let Some((key, old)) =
+            state.entries.first_key_value().map(|(k, b)| (k.clone(), b.clone()))
+        {
+            state.digest.remove(&key, &old);
+            let rotten = Body { bytes: "rotten".into(), ..old };
+            state.digest.add(&key, &rotten);
+            state.entries.insert(key, rotten);
+        }
+        self.client = ClientSession::new(client_config(), state, self.now);
+        self.seen = None;
+        self.reconnect();
+    }
+
+    fn deliver_down(&mut self) {
+        let Some(message) = self.down.pop_front() else { return };
+        let actions = self.client.on_message(self.now, message);
+        self.client_actions(actions);
+    }
+
+    fn deliver_up(&mut self) {
+        let Some(message) = self.up.pop_front() else { return };
+        let publisher = self.lagging.as_ref().unwrap_or(&self.publisher);
+        let actions = self.server.on_message(self.now, message, publisher);
+        self.server_actions(actions);
+    }
+
+    fn tick(&mut self, by: Duration) {
+        self.now += by;
+        let actions = self.client.tick(self.now);
+        self.client_actions(actions);
+        let publisher = self.lagging.as_ref().unwrap_or(&self.publisher);
+        let actions = self.server.tick(self.now, publisher);
+        self.server_actions(actions);
+    }
+
+    fn client_actions(&mut self, actions: Vec<ClientAction>) {
+        for action in actions {
+            match action {
+                ClientAction::Send(message) => self.up.push_back(message),
+                ClientAction::StatusDue => {
+                    self.up.push_back(self.client.status(pb::Status::default()));
+                }
+                ClientAction::Apply(_) => {
+                    let refused = std::mem::take(&mut self.refuse_next)
+                        .then(|| "does not compile".to_owned());
+                    let verdict = Verdict { refused, ..Verdict::default() };
+                    let actions = self.client.on_verdict(verdict);
+                    self.client_actions(actions);
+                }
+                ClientAction::Reconnect(_) => return self.reconnect(),
+                ClientAction::Drain { .. } => {}
+            }
+        }
+    }
+
+    fn server_actions(&mut self, actions: Vec<ServerAction>) {
+        for action in actions {
+            match action {
+                ServerAction::Send(message) => self.down.push_back(message),
+                ServerAction::Report(_) => {}
+                ServerAction::Close(_) => return self.reconnect(),
+            }
+        }
+    }
+
+    /// What must hold at every moment.
+    fn check(&mut self) {
+        let state = self.client.state();
+        let Some(at) = state.at.clone() else { return };
+        if state.entries.values().any(|body| body.bytes == "rotten") {
+            return;
+        }
+        let epoch = at.epoch[0];
+        let published = self.published.get(&(epoch, at.revision));
+        assert_eq!(Some(&state.entries), published, "not a published state at {at:?}");
+        if let Some(seen) = &self.seen
+            && seen.epoch == at.epoch
+        {
+            assert!(seen.revision <= at.revision, "went back from {seen:?} to {at:?}");
+        }
+        self.seen = Some(at);
+    }
+
+    /// After faults end, everything settles on the newest state.
+    fn settle(&mut self) {
+        self.lagging = None;
+        self.refuse_next = false;
+        // A refused revision is not sent again: publish one more.
+        self.publish(&[(0, true)]);
+        for _ in 0..400 {
+            while !self.down.is_empty() || !self.up.is_empty() {
+                self.deliver_up();
+                self.check();
+                self.deliver_down();
+                self.check();
+            }
+            self.tick(Duration::from_millis(500));
+        }
+        assert_eq!(self.client.state().at.as_ref(), Some(self.serving().head()));
+        assert_eq!(self.client.state().entries, self.publisher.state().entries);
+        assert_eq!(self.client.state().digest, self.publisher.state().digest);
+        let before = self.reconnects;
+        for _ in 0..100 {
+            self.tick(Duration::from_millis(500));
+            while !self.down.is_empty() || !self.up.is_empty() {
+                self.deliver_up();
+                self.deliver_down();
+            }
+        }
+        assert_eq!(self.reconnects, before, "a quiet stream does not reconnect");
+    }
+}
+
+fn point(epoch: u8, revision: u64) -> Point {
+    Point { epoch: vec![epoch].into(), revision }
+}
+
+fn key(name: u8) -> Key {
+    Key { kind: "model".into(), name: format!("m{name}") }
+}
+
+fn body(version: u64) -> Body {
+    // Large enough that a few make more than one part.
+    Body { version, schema: 1, bytes: vec![b'x'; 100 * 1024].into() }
+}
+
+fn client_config() -> ClientConfig {
+    let node = pb::NodeIdentity {
+        node_id: "n1".into(),
+        schema_min: 1,
+        schema_max: 1,
+        ..pb::NodeIdentity::default()
+    };
+    ClientConfig { node, first_silence: Duration::from_secs(9) }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn d2_every_history_is_whole_forward_and_converges(steps in steps()) {
+        let mut world = World::new();
+        for step in steps {
+            world.step(step);
+        }
+        world.settle();
+    }
+}
+
+#[test]
+fn d2_a_refused_change_set_is_not_sent_again() {
+    let mut world = World::new();
+    world.settle();
+    world.refuse_next = true;
+    world.publish(&[(3, true)]);
+    let mut sent = 0;
+    for _ in 0..100 {
+        while !world.down.is_empty() || !world.up.is_empty() {
+            sent += world
+                .down
+                .iter()
+                .filter(|message| {
+                    matches!(&message.message, Some(pb::control_plane_message::Message::Change(_)))
+                })
+                .count();
+            world.deliver_down();
+            world.deliver_up();
+        }
+        world.tick(Duration::from_millis(500));
+    }
+    assert_eq!(sent, 1);
+    world.publish(&[(4, true)]);
+    world.settle();
+}
+
+#[test]
+fn d2_a_long_absence_ends_in_a_full_state_and_a_short_one_in_a_delta() {
+    let mut publisher = Publisher::with_capacity(point(0, 1), BTreeMap::new(), 4);
+    for revision in 2..=10 {
+        publisher.publish(revision, vec![(key(revision as u8), body(revision))], Vec::new());
+    }
+    let from = |revision| match publisher.pull(Some(&point(0, revision)), Default::default()) {
+        sluicegate_protocol::policy::Pull::Change(change) => {
+            (change.from.is_some(), change.upserts.len())
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(from(8), (true, 2));
+    assert_eq!(from(6), (true, 4));
+    assert_eq!(from(5), (false, 9));
+    assert_eq!(
+        publisher.pull(Some(&point(0, 11)), Default::default()),
+        sluicegate_protocol::policy::Pull::Behind
+    );
+}
