@@ -1,0 +1,304 @@
+//! A caller's request, read once: which model, streamed or not, and where those words stand in the
+//! bytes.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::json::{JsonError, Kind, Scanner, whole_number};
+
+/// What is asked for. One pipeline serves them all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    Chat,
+    Completions,
+    Embeddings,
+}
+
+impl Endpoint {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Chat, Self::Completions, Self::Embeddings];
+
+    /// Stable name for records and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Completions => "completions",
+            Self::Embeddings => "embeddings",
+        }
+    }
+
+    /// The path below `/v1` that callers use.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Chat => "/chat/completions",
+            Self::Completions => "/completions",
+            Self::Embeddings => "/embeddings",
+        }
+    }
+}
+
+/// A caller's request in OpenAI form. The body stays as it came.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub endpoint: Endpoint,
+    pub body: Bytes,
+    /// The model that was asked for.
+    pub model: String,
+    /// Where the model's value stands, quotes included.
+    pub model_span: Range<usize>,
+    pub stream: bool,
+    pub stream_options: StreamOptions,
+    /// Just behind the body's opening brace, where a member may be put in.
+    pub insert_at: usize,
+    /// The caller's own name for its user, capped.
+    pub user: Option<String>,
+    /// Largest of the output caps that the caller set, in tokens.
+    pub max_output_tokens: Option<u64>,
+}
+
+impl Call {
+    /// A rough count of prompt tokens from the size of the body, for clocks and never for bills:
+    /// about four bytes a token, and long data URLs count as images do, by the piece.
+    pub fn rough_prompt_tokens(&self) -> u64 {
+        const IMAGE_CAP: u64 = 32_000;
+        let by_size = self.body.len() as u64 / 4;
+        if self.body.len() > 1 << 20 { by_size.min(IMAGE_CAP) } else { by_size }
+    }
+}
+
+/// What the caller says about usage in its stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StreamOptions {
+    Absent,
+    /// Present, but not an object; where its value stands.
+    Other(Range<usize>),
+    /// An object.
+    Object {
+        /// Just behind its opening brace.
+        insert_at: usize,
+        /// Has it no member at all?
+        empty: bool,
+        /// What `include_usage` says, and where.
+        include_usage: Option<(bool, Range<usize>)>,
+    },
+}
+
+impl StreamOptions {
+    /// Did the caller ask for usage?
+    pub fn wants_usage(&self) -> bool {
+        matches!(self, Self::Object { include_usage: Some((true, _)), .. })
+    }
+}
+
+/// Why a body is not a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidCall {
+    #[error("the request body is not valid UTF-8 (byte {0})")]
+    NotUtf8(usize),
+    #[error("the request body is not valid JSON: {0}")]
+    NotJson(#[from] JsonError),
+    #[error("the request body must be a JSON object")]
+    NotObject,
+    #[error("'{0}' is required")]
+    Missing(&'static str),
+    #[error("'{name}' must be {expected}")]
+    WrongType { name: &'static str, expected: &'static str },
+    #[error("'{0}' is given more than once")]
+    Duplicate(&'static str),
+}
+
+impl InvalidCall {
+    /// The member that is at fault.
+    pub fn param(&self) -> Option<&'static str> {
+        match self {
+            Self::Missing(name) | Self::WrongType { name, .. } | Self::Duplicate(name) => {
+                Some(name)
+            }
+            Self::NotUtf8(_) | Self::NotJson(_) | Self::NotObject => None,
+        }
+    }
+}
+
+/// Members that decide something here. Each may be given once: a reader that takes the first and
+/// one that takes the last would otherwise see two requests.
+const SELECTORS: [&str; 7] =
+    ["model", "stream", "stream_options", "user", "max_tokens", "max_completion_tokens", "n"];
+
+/// Longest `user` that is kept for records, in characters.
+const MAX_USER: usize = 128;
+
+impl Call {
+    /// Reads a request body.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words for the caller.
+    pub fn parse(endpoint: Endpoint, body: Bytes) -> Result<Self, InvalidCall> {
+        std::str::from_utf8(&body).map_err(|error| InvalidCall::NotUtf8(error.valid_up_to()))?;
+        let mut reader = Reader::default();
+        let mut scanner = Scanner::new(&body);
+        if scanner.kind()? != Kind::Object {
+            scanner.skip()?;
+            return Err(InvalidCall::NotObject);
+        }
+        let mut fault = None;
+        let span = scanner.object(|scanner, name| {
+            let known = SELECTORS.into_iter().enumerate().find(|(_, known)| name.is(known));
+            let Some((index, known)) = known else { return scanner.skip().map(drop) };
+            if reader.seen & (1 << index) != 0 {
+                fault.get_or_insert(InvalidCall::Duplicate(known));
+                return scanner.skip().map(drop);
+            }
+            reader.seen |= 1 << index;
+            if let Err(found) = reader.member(known, scanner)? {
+                fault.get_or_insert(found);
+            }
+            Ok(())
+        })?;
+        scanner.end()?;
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+        let (model, model_span) = reader.model.ok_or(InvalidCall::Missing("model"))?;
+        Ok(Self {
+            endpoint,
+            model,
+            model_span,
+            stream: reader.stream && endpoint != Endpoint::Embeddings,
+            stream_options: reader.stream_options.unwrap_or(StreamOptions::Absent),
+            insert_at: span.start + 1,
+            user: reader.user,
+            max_output_tokens: reader.max_output_tokens,
+            body,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    /// Bit per selector.
+    seen: u32,
+    model: Option<(String, Range<usize>)>,
+    stream: bool,
+    stream_options: Option<StreamOptions>,
+    user: Option<String>,
+    max_output_tokens: Option<u64>,
+}
+
+impl Reader {
+    fn member(
+        &mut self,
+        name: &'static str,
+        scanner: &mut Scanner<'_>,
+    ) -> Result<Result<(), InvalidCall>, JsonError> {
+        let wrong = |expected| Ok(Err(InvalidCall::WrongType { name, expected }));
+        let kind = scanner.kind()?;
+        match (name, kind) {
+            ("model", Kind::String) => {
+                let text = scanner.string()?;
+                let model = text.decode().into_owned();
+                // The cursor is behind the closing quote.
+                let span = scanner.span_of(text);
+                if model.is_empty() {
+                    return wrong("a non-empty string");
+                }
+                self.model = Some((model, span));
+                return Ok(Ok(()));
+            }
+            ("user", Kind::String) => {
+                self.user = Some(scanner.string()?.decode().chars().take(MAX_USER).collect());
+                return Ok(Ok(()));
+            }
+            ("stream_options", Kind::Object) => {
+                self.stream_options = Some(stream_options(scanner)?);
+                return Ok(Ok(()));
+            }
+            _ => {}
+        }
+        let span = scanner.skip()?;
+        match (name, kind) {
+            ("model", _) => wrong("a string"),
+            ("stream", Kind::True) => {
+                self.stream = true;
+                Ok(Ok(()))
+            }
+            ("stream", Kind::False | Kind::Null) => Ok(Ok(())),
+            ("stream", _) => wrong("true or false"),
+            ("stream_options", Kind::Null) => {
+                self.stream_options = Some(StreamOptions::Other(span));
+                Ok(Ok(()))
+            }
+            ("stream_options", _) => wrong("an object"),
+            ("max_tokens" | "max_completion_tokens", _) => {
+                let cap = whole_number(scanner.slice(span));
+                self.max_output_tokens = self.max_output_tokens.max(cap);
+                Ok(Ok(()))
+            }
+            // `user` of another type and `n` are the upstream's to judge.
+            _ => Ok(Ok(())),
+        }
+    }
+}
+
+fn stream_options(scanner: &mut Scanner<'_>) -> Result<StreamOptions, JsonError> {
+    let mut include_usage = None;
+    let mut empty = true;
+    let span = scanner.object(|scanner, name| {
+        empty = false;
+        let kind = scanner.kind()?;
+        let span = scanner.skip()?;
+        if name.is("include_usage") {
+            include_usage = Some((kind == Kind::True, span));
+        }
+        Ok(())
+    })?;
+    Ok(StreamOptions::Object { insert_at: span.start + 1, empty, include_usage })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(body: &str) -> Result<Call, InvalidCall> {
+        Call::parse(Endpoint::Chat, Bytes::copy_from_slice(body.as_bytes()))
+    }
+
+    #[test]
+    fn reads_selectors_where_they_stand() {
+        let body = r#" { "x":[{"model":"no"}], "model" : "g\u0070t", "stream":true, "stream_options":{"include_usage":false}, "max_tokens":1, "max_completion_tokens":900 } "#;
+        let call = parse(body).unwrap();
+        assert_eq!(call.model, "gpt");
+        assert_eq!(&body[call.model_span.clone()], r#""g\u0070t""#);
+        assert!(call.stream && !call.stream_options.wants_usage());
+        assert_eq!(&body[..call.insert_at], " {");
+        assert_eq!(call.max_output_tokens, Some(900));
+    }
+
+    #[test]
+    fn faults_name_the_member() {
+        check("", "not valid JSON", None);
+        check("[1]", "must be a JSON object", None);
+        check("{}", "'model' is required", Some("model"));
+        check(r#"{"model":1}"#, "'model' must be a string", Some("model"));
+        check(r#"{"model":""}"#, "non-empty", Some("model"));
+        check(r#"{"model":"a","model":"b"}"#, "more than once", Some("model"));
+        check(r#"{"model":"a","mod\u0065l":"b"}"#, "more than once", Some("model"));
+        check(r#"{"model":"a","stream":false,"stream":true}"#, "more than once", Some("stream"));
+        check(r#"{"model":"a","stream":"yes"}"#, "true or false", Some("stream"));
+        check(r#"{"model":"a"} x"#, "something follows", None);
+        check(
+            &format!(r#"{{"model":"a","x":{}1{}}}"#, "[".repeat(200), "]".repeat(200)),
+            "nested deeper",
+            None,
+        );
+
+        #[track_caller]
+        fn check(body: &str, message: &str, param: Option<&str>) {
+            let fault = parse(body).unwrap_err();
+            assert!(fault.to_string().contains(message), "{fault}");
+            assert_eq!(fault.param(), param);
+        }
+        let fault = Call::parse(Endpoint::Chat, Bytes::from_static(b"{\"model\":\"\xc3\x28\"}"));
+        assert_eq!(fault.unwrap_err(), InvalidCall::NotUtf8(10));
+    }
+}

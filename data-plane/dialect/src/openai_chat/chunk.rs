@@ -1,0 +1,211 @@
+//! Reading one chunk, or one whole answer, without building it.
+
+use std::ops::Range;
+
+use sluicegate_model::Usage;
+
+use super::errors;
+use crate::json::{JsonError, Kind, Scanner, Str, whole_number};
+
+/// What a chunk or an answer holds that matters here.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// Has it the member that answers have (`choices`, or `data` for embeddings), and how many
+    /// elements?
+    pub(super) items: Option<usize>,
+    /// Choices that carry content, and choices that finish, one bit each.
+    pub(super) content: u128,
+    pub(super) finished: u128,
+    /// Every choice that is named.
+    pub(super) named: u128,
+    /// Value of the last finish reason, quotes included, and its text.
+    pub(super) finish: Option<(Range<usize>, String)>,
+    /// Is the finish reason one that says the answer failed?
+    pub(super) usage: Option<Usage>,
+    /// Raw value of a truthy `error` member.
+    pub(super) error: Option<Range<usize>>,
+    /// Characters of text, reasoning and arguments.
+    pub(super) chars: u64,
+}
+
+/// Reads `text`; lenient about types, strict about JSON.
+pub(super) fn read(text: &[u8]) -> Result<Facts, JsonError> {
+    let mut facts = Facts::default();
+    let mut scanner = Scanner::new(text);
+    if scanner.kind()? != Kind::Object {
+        scanner.skip()?;
+        scanner.end()?;
+        return Ok(facts);
+    }
+    scanner.object(|scanner, name| {
+        let kind = scanner.kind()?;
+        match kind {
+            Kind::Array if name.is("choices") => {
+                let mut count = 0;
+                scanner.array(|scanner, position| {
+                    count = position + 1;
+                    choice(scanner, position, &mut facts)
+                })?;
+                facts.items = Some(count);
+                Ok(())
+            }
+            Kind::Array if name.is("data") => {
+                let mut count = 0;
+                scanner.array(|scanner, position| {
+                    count = position + 1;
+                    scanner.skip().map(drop)
+                })?;
+                facts.items = Some(count);
+                Ok(())
+            }
+            Kind::Object if name.is("usage") => {
+                facts.usage = usage(scanner)?.or(facts.usage);
+                Ok(())
+            }
+            _ => {
+                let span = scanner.skip()?;
+                if name.is("error") && errors::is_truthy(scanner.slice(span.clone())) {
+                    facts.error = Some(span);
+                }
+                Ok(())
+            }
+        }
+    })?;
+    scanner.end()?;
+    Ok(facts)
+}
+
+fn choice(scanner: &mut Scanner<'_>, position: usize, facts: &mut Facts) -> Result<(), JsonError> {
+    if scanner.kind()? != Kind::Object {
+        return scanner.skip().map(drop);
+    }
+    let mut index = position;
+    let mut has_content = false;
+    let mut finishes = false;
+    scanner.object(|scanner, name| {
+        match scanner.kind()? {
+            Kind::Number if name.is("index") => {
+                let span = scanner.skip()?;
+                let number = whole_number(scanner.slice(span));
+                index = number.and_then(|number| usize::try_from(number).ok()).unwrap_or(position);
+            }
+            Kind::Object if name.is("delta") || name.is("message") => {
+                has_content |= content(scanner, &mut facts.chars)?;
+            }
+            Kind::String if name.is("text") => {
+                let text = scanner.string()?;
+                has_content |= !text.is_empty();
+                facts.chars += chars(text);
+            }
+            Kind::String if name.is("finish_reason") || name.is("finishReason") => {
+                let text = scanner.string()?;
+                // Some servers spell "none yet" as text.
+                if !text.is_empty() && !text.is("null") {
+                    finishes = true;
+                    facts.finish = Some((scanner.span_of(text), text.decode().into_owned()));
+                }
+            }
+            Kind::Object if name.is("usage") => facts.usage = usage(scanner)?.or(facts.usage),
+            _ => {
+                scanner.skip()?;
+            }
+        }
+        Ok(())
+    })?;
+    let bit = 1_u128.checked_shl(u32::try_from(index).unwrap_or(u32::MAX)).unwrap_or(0);
+    facts.named |= bit;
+    if has_content {
+        facts.content |= bit;
+    }
+    if finishes {
+        facts.finished |= bit;
+    }
+    Ok(())
+}
+
+/// Does a delta or message say anything? Roles, nulls and empty values do not.
+fn content(scanner: &mut Scanner<'_>, count: &mut u64) -> Result<bool, JsonError> {
+    let mut says = false;
+    scanner.object(|scanner, name| {
+        match scanner.kind()? {
+            Kind::String => {
+                let text = scanner.string()?;
+                if !name.is("role") && !text.is_empty() {
+                    says = true;
+                    *count += chars(text);
+                }
+            }
+            Kind::Array if name.is("tool_calls") => {
+                scanner.array(|scanner, _| {
+                    says = true;
+                    let span = scanner.skip()?;
+                    *count += span.len() as u64 / 2;
+                    Ok(())
+                })?;
+            }
+            Kind::Array => {
+                scanner.array(|scanner, _| {
+                    says = true;
+                    scanner.skip().map(drop)
+                })?;
+            }
+            Kind::Object => {
+                let span = scanner.skip()?;
+                says |= span.len() > 2;
+            }
+            Kind::Number | Kind::True | Kind::False | Kind::Null => {
+                scanner.skip()?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(says)
+}
+
+fn chars(text: Str<'_>) -> u64 {
+    text.decode().chars().count() as u64
+}
+
+/// Reads a usage object; `None` when it holds no count at all.
+fn usage(scanner: &mut Scanner<'_>) -> Result<Option<Usage>, JsonError> {
+    let mut usage = Usage::default();
+    let mut any = false;
+    scanner.object(|scanner, name| {
+        match scanner.kind()? {
+            Kind::Number => {
+                let span = scanner.skip()?;
+                let Some(count) = whole_number(scanner.slice(span)) else { return Ok(()) };
+                if name.is("prompt_tokens") || name.is("input_tokens") {
+                    usage.input = count;
+                    any = true;
+                } else if name.is("completion_tokens") || name.is("output_tokens") {
+                    usage.output = count;
+                    any = true;
+                }
+            }
+            Kind::Object if name.is("prompt_tokens_details") => {
+                usage.cached = detail(scanner, "cached_tokens")?;
+            }
+            Kind::Object if name.is("completion_tokens_details") => {
+                usage.reasoning = detail(scanner, "reasoning_tokens")?;
+            }
+            _ => {
+                scanner.skip()?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(any.then_some(usage))
+}
+
+fn detail(scanner: &mut Scanner<'_>, wanted: &str) -> Result<u64, JsonError> {
+    let mut found = 0;
+    scanner.object(|scanner, name| {
+        let span = scanner.skip()?;
+        if name.is(wanted) {
+            found = whole_number(scanner.slice(span)).unwrap_or(0);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,93 @@
+//! The caller's request on its way up: two members change, every other byte stays.
+
+use bytes::Bytes;
+
+use crate::{
+    call::{Call, Endpoint, StreamOptions},
+    dialect::UpstreamCall,
+    splice::Splices,
+};
+
+pub(super) fn translate(call: &Call, upstream_model: &str) -> UpstreamCall {
+    let mut splices = Splices::default();
+    if call.model != upstream_model {
+        splices.replace(call.model_span.clone(), quoted(upstream_model));
+    }
+    let ask =
+        call.stream && call.endpoint != Endpoint::Embeddings && !call.stream_options.wants_usage();
+    if ask {
+        ask_for_usage(call, &mut splices);
+    }
+    UpstreamCall { body: splices.apply(&call.body), hide_usage: ask }
+}
+
+/// Usage in streams comes only when it is asked for, and it must be metered.
+fn ask_for_usage(call: &Call, splices: &mut Splices) {
+    match &call.stream_options {
+        StreamOptions::Absent => {
+            let at = call.insert_at;
+            splices.replace(at..at, r#""stream_options":{"include_usage":true},"#);
+        }
+        StreamOptions::Other(span) => splices.replace(span.clone(), r#"{"include_usage":true}"#),
+        StreamOptions::Object { include_usage: Some((_, span)), .. } => {
+            splices.replace(span.clone(), "true");
+        }
+        StreamOptions::Object { insert_at, empty, include_usage: None } => {
+            let member =
+                if *empty { r#""include_usage":true"# } else { r#""include_usage":true,"# };
+            splices.replace(*insert_at..*insert_at, member);
+        }
+    }
+}
+
+fn quoted(text: &str) -> Bytes {
+    serde_json::to_vec(text).map(Bytes::from).unwrap_or_else(|_| Bytes::from_static(b"\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_model_and_usage_change() {
+        check(r#"{"model":"m","a":1.0}"#, "m", r#"{"model":"m","a":1.0}"#);
+        check(r#"{"a":0, "model" : "m"}"#, "u\"p", r#"{"a":0, "model" : "u\"p"}"#);
+        check(
+            r#"{"model":"m","stream":true}"#,
+            "m",
+            r#"{"stream_options":{"include_usage":true},"model":"m","stream":true}"#,
+        );
+        check(
+            r#"{"model":"m","stream":true,"stream_options":{"include_usage":true}}"#,
+            "m",
+            r#"{"model":"m","stream":true,"stream_options":{"include_usage":true}}"#,
+        );
+        check(
+            r#"{"model":"m","stream":true,"stream_options":{"include_usage": false,"x":1}}"#,
+            "n",
+            r#"{"model":"n","stream":true,"stream_options":{"include_usage": true,"x":1}}"#,
+        );
+        check(
+            r#"{"model":"m","stream":true,"stream_options":{"x":1}}"#,
+            "m",
+            r#"{"model":"m","stream":true,"stream_options":{"include_usage":true,"x":1}}"#,
+        );
+        check(
+            r#"{"model":"m","stream":true,"stream_options":{ }}"#,
+            "m",
+            r#"{"model":"m","stream":true,"stream_options":{"include_usage":true }}"#,
+        );
+        check(
+            r#"{"model":"m","stream":true,"stream_options":null}"#,
+            "m",
+            r#"{"model":"m","stream":true,"stream_options":{"include_usage":true}}"#,
+        );
+
+        #[track_caller]
+        fn check(body: &str, model: &str, expected: &str) {
+            let call =
+                Call::parse(Endpoint::Chat, Bytes::copy_from_slice(body.as_bytes())).unwrap();
+            assert_eq!(translate(&call, model).body, expected);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A whole answer on its way down.
+
+use bytes::Bytes;
+use sluicegate_model::Outcome;
+
+use super::{
+    chunk, errors,
+    finish::{self, Finish},
+};
+use crate::{call::Endpoint, dialect::Answer, fault::Fault, splice::Splices};
+
+pub(super) fn read(endpoint: Endpoint, body: &Bytes) -> Result<Answer, Fault> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Err(Fault::new(
+            Outcome::ProviderError,
+            "the provider answered 200 with an empty body",
+        ));
+    }
+    let Ok(facts) = chunk::read(body) else {
+        return Err(Fault::new(
+            Outcome::ProviderError,
+            "the provider answered 200 with a body that is not JSON",
+        ));
+    };
+    if let Some(error) = facts.error {
+        return Err(errors::in_band_member(body.get(error).unwrap_or(&[])));
+    }
+    match facts.items {
+        Some(count) if count > 0 || endpoint == Endpoint::Embeddings => {}
+        Some(_) => {
+            return Err(Fault::new(
+                Outcome::ProviderError,
+                "the provider answered without any choice",
+            ));
+        }
+        None if errors::extract(body).is_some() => return Err(errors::in_band(body)),
+        None => {
+            return Err(Fault::new(
+                Outcome::ProviderError,
+                "the provider answered 200 without an answer",
+            ));
+        }
+    }
+    let mut splices = Splices::default();
+    let mut reason = None;
+    if let Some((span, text)) = facts.finish {
+        match finish::read(&text) {
+            Finish::Known => {}
+            Finish::Renamed(name) => splices.replace(span, format!("\"{name}\"")),
+            Finish::Failed => {
+                let message = format!("the provider gave up with finish reason '{text}'");
+                return Err(Fault::new(Outcome::ProviderError, message));
+            }
+        }
+        reason = Some(text);
+    }
+    Ok(Answer { body: splices.apply(body), usage: facts.usage, finish_reason: reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_passes_byte_for_byte() {
+        let body = Bytes::from_static(br#"{ "choices":[{"index":0,"message":{"content":"A"},"finish_reason":"stop","stop_reason":128009}],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3},"cost":0.00001},"x_id":9007199254740993}"#);
+        let answer = read(Endpoint::Chat, &body).unwrap();
+        assert_eq!(answer.body.as_ptr(), body.as_ptr());
+        let usage = answer.usage.unwrap();
+        assert_eq!((usage.input, usage.output, usage.cached), (7, 2, 3));
+    }
+
+    #[test]
+    fn failures_in_disguise() {
+        check("", Outcome::ProviderError);
+        check("<html>Login</html>", Outcome::ProviderError);
+        check("{}", Outcome::ProviderError);
+        check(r#"{"choices":[]}"#, Outcome::ProviderError);
+        check(r#"{"error":{"message":"x","code":429}}"#, Outcome::RateLimited);
+        check(r#"{"error_code":18,"error_msg":"qps"}"#, Outcome::ProviderError);
+        check(r#"{"choices":[{"message":{},"finish_reason":"abort"}]}"#, Outcome::ProviderError);
+
+        #[track_caller]
+        fn check(body: &'static str, outcome: Outcome) {
+            let fault = read(Endpoint::Chat, &Bytes::from_static(body.as_bytes())).unwrap_err();
+            assert_eq!(fault.outcome, outcome, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_null_error_beside_an_answer_is_no_error() {
+        let body = Bytes::from_static(
+            br#"{"error":null,"choices":[{"message":{"content":"A"},"finish_reason":"eos"}]}"#,
+        );
+        let answer = read(Endpoint::Chat, &body).unwrap();
+        assert_eq!(answer.finish_reason.as_deref(), Some("eos"));
+        assert!(std::str::from_utf8(&answer.body).unwrap().contains(r#""finish_reason":"stop""#));
+    }
+}

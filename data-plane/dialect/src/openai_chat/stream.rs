@@ -1,0 +1,189 @@
+//! A streamed answer on its way down.
+
+use bytes::Bytes;
+use sluicegate_model::{Outcome, Usage};
+
+use super::{
+    chunk, errors,
+    finish::{self, Finish},
+};
+use crate::{
+    dialect::{StreamEvent, StreamReader},
+    fault::Fault,
+    splice::Splices,
+    sse::Frame,
+};
+
+/// Reads the chunks of one stream.
+#[derive(Debug)]
+pub(super) struct Reader {
+    hide_usage: bool,
+    usage: Option<Usage>,
+    reason: Option<String>,
+    /// One bit for each choice that was seen, and that finished.
+    named: u128,
+    finished: u128,
+    chars: u64,
+}
+
+impl Reader {
+    pub(super) fn new(hide_usage: bool) -> Self {
+        Self { hide_usage, usage: None, reason: None, named: 0, finished: 0, chars: 0 }
+    }
+
+    fn chunk(&mut self, frame: &Frame, data: &Bytes) -> StreamEvent {
+        let Ok(facts) = chunk::read(data) else { return StreamEvent::Malformed };
+        if let Some(error) = facts.error {
+            return StreamEvent::Failed(errors::in_band_member(data.get(error).unwrap_or(&[])));
+        }
+        if facts.items.is_none() && facts.usage.is_none() && errors::extract(data).is_some() {
+            return StreamEvent::Failed(errors::in_band(data));
+        }
+        self.usage = facts.usage.or(self.usage);
+        self.named |= facts.named;
+        self.finished |= facts.finished;
+        self.chars += facts.chars;
+        let empty = facts.items.unwrap_or(0) == 0;
+        if self.hide_usage && empty && facts.usage.is_some() {
+            return StreamEvent::Hidden;
+        }
+        let mut wire = None;
+        if let Some((span, text)) = facts.finish {
+            match finish::read(&text) {
+                Finish::Known => {}
+                Finish::Renamed(name) => {
+                    let mut splices = Splices::default();
+                    splices.replace(span, format!("\"{name}\""));
+                    wire = Some(frame.with_data(&splices.apply(data)));
+                }
+                Finish::Failed => {
+                    let message = format!("the provider gave up with finish reason '{text}'");
+                    return StreamEvent::Failed(Fault::new(Outcome::ProviderError, message));
+                }
+            }
+            self.reason = Some(text);
+        }
+        let wire = wire.unwrap_or_else(|| frame.to_wire());
+        if facts.content != 0 || facts.finished != 0 {
+            StreamEvent::Content(wire)
+        } else {
+            StreamEvent::Preamble(wire)
+        }
+    }
+}
+
+impl StreamReader for Reader {
+    fn read(&mut self, frame: &Frame) -> StreamEvent {
+        let Some(data) = frame.data() else { return StreamEvent::Preamble(frame.to_wire()) };
+        let text = data.trim_ascii();
+        if text == b"[DONE]" {
+            return StreamEvent::Done;
+        }
+        if frame.event() == Some("error") {
+            return StreamEvent::Failed(errors::in_band(text));
+        }
+        self.chunk(frame, &data)
+    }
+
+    fn complete(&self) -> bool {
+        self.finished != 0 && self.named & !self.finished == 0
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
+    fn finish_reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    fn output_chars(&self) -> u64 {
+        self.chars
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sse::Framer;
+
+    fn read_all(hide_usage: bool, text: &str) -> (Vec<StreamEvent>, Reader) {
+        let mut framer = Framer::default();
+        framer.push(Bytes::copy_from_slice(text.as_bytes()));
+        let mut reader = Reader::new(hide_usage);
+        let mut events = Vec::new();
+        while let Some(frame) = framer.next_frame().unwrap() {
+            events.push(reader.read(&frame));
+        }
+        (events, reader)
+    }
+
+    fn names(events: &[StreamEvent]) -> Vec<&'static str> {
+        events
+            .iter()
+            .map(|event| match event {
+                StreamEvent::Preamble(_) => "preamble",
+                StreamEvent::Content(_) => "content",
+                StreamEvent::Hidden => "hidden",
+                StreamEvent::Malformed => "malformed",
+                StreamEvent::Done => "done",
+                StreamEvent::Failed(_) => "failed",
+            })
+            .collect()
+    }
+
+    const STREAM: &str = concat!(
+        ": hi\n\n",
+        "data: {\"choices\":[],\"prompt_filter_results\":[]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null},\"finish_reason\":null}],\"usage\":null}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"A\"},\"finish_reason\":null}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"eos\"}]}\n\n",
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2}}\n\n",
+        "data: [DONE]\n\n",
+    );
+
+    #[test]
+    fn a4_what_commits_and_what_does_not() {
+        let (events, reader) = read_all(true, STREAM);
+        assert_eq!(
+            names(&events),
+            ["preamble", "preamble", "preamble", "content", "content", "hidden", "done"]
+        );
+        assert!(reader.complete());
+        assert_eq!(reader.usage(), Some(Usage { input: 7, output: 2, ..Usage::default() }));
+        assert_eq!(reader.finish_reason(), Some("eos"));
+        assert!(matches!(&events[4], StreamEvent::Content(wire)
+            if std::str::from_utf8(wire).unwrap().contains("\"finish_reason\":\"stop\"")));
+        let (events, _) = read_all(false, STREAM);
+        assert_eq!(names(&events)[5], "preamble", "the caller asked for it");
+    }
+
+    #[test]
+    fn every_choice_must_finish() {
+        let chunk = |index: u8, reason: &str| {
+            format!(
+                "data: {{\"choices\":[{{\"index\":{index},\"delta\":{{\"content\":\"x\"}},\"finish_reason\":{reason}}}]}}\n\n"
+            )
+        };
+        let (_, reader) = read_all(false, &[chunk(0, "\"stop\""), chunk(1, "null")].concat());
+        assert!(!reader.complete());
+        let (_, reader) = read_all(false, &[chunk(0, "\"stop\""), chunk(1, "\"length\"")].concat());
+        assert!(reader.complete());
+        let (_, reader) = read_all(false, "data: [DONE]\n\n");
+        assert!(!reader.complete(), "[DONE] alone proves nothing");
+    }
+
+    #[test]
+    fn c3_errors_in_the_stream_are_errors() {
+        for text in [
+            "data: {\"error\":{\"message\":\"overloaded\",\"code\":503}}\n\n",
+            "data: {\"error\":\"boom\"}\n\n",
+            "event: error\ndata: {\"message\":\"boom\"}\n\n",
+            "data: {\"object\":\"error\",\"message\":\"boom\",\"code\":500}\n\n",
+            "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"abort\"}]}\n\n",
+        ] {
+            assert_eq!(names(&read_all(false, text).0), ["failed"], "{text}");
+        }
+        assert_eq!(names(&read_all(false, "data: {oops\n\n").0), ["malformed"]);
+    }
+}

@@ -1,0 +1,88 @@
+//! Taking out of an upstream's words what a caller must not see.
+
+/// Longest message that is passed on, in characters.
+const MAX_MESSAGE: usize = 1_000;
+
+/// The message with everything that looks like a key, an address or an account taken out, capped.
+pub fn message(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len().min(MAX_MESSAGE));
+    for (index, word) in text.split_whitespace().enumerate() {
+        if index > 0 {
+            shown.push(' ');
+        }
+        shown.push_str(if is_private(word) { "[redacted]" } else { word });
+        if shown.len() > MAX_MESSAGE {
+            break;
+        }
+    }
+    if shown.chars().count() > MAX_MESSAGE {
+        shown = shown.chars().take(MAX_MESSAGE - 3).chain("...".chars()).collect();
+    }
+    shown
+}
+
+fn is_private(word: &str) -> bool {
+    let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+    const MARKS: [&str; 8] = ["sk-", "sk_", "://", "org-", "proj_", "bce-v3/", "AIza", "ya29."];
+    MARKS.iter().any(|mark| word.contains(mark)) || is_address(bare) || looks_random(bare)
+}
+
+/// `10.0.0.1`, `10.0.0.1:8000`, or a name with a port.
+fn is_address(word: &str) -> bool {
+    let (host, port) =
+        word.rsplit_once(':').map_or((word, None), |(host, port)| (host, Some(port)));
+    let port_like =
+        port.is_some_and(|port| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
+    host.parse::<std::net::IpAddr>().is_ok()
+        || word.parse::<std::net::IpAddr>().is_ok()
+        || (port_like && host.contains('.') && host.bytes().any(|byte| byte.is_ascii_alphabetic()))
+}
+
+/// A long run of letters and digits mixed, or of stars, as keys and their masks are.
+fn looks_random(word: &str) -> bool {
+    let long =
+        word.len() >= 24 && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.*".contains(&b));
+    let mixed =
+        word.bytes().any(|b| b.is_ascii_digit()) && word.bytes().any(|b| b.is_ascii_alphabetic());
+    (long && mixed) || word.contains("****")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_addresses_go_words_stay() {
+        check(
+            "Incorrect API key provided: sk-up-AA********9999.",
+            "Incorrect API key provided: [redacted]",
+        );
+        check("see https://platform.example/account for more", "see [redacted] for more");
+        check("connect to 10.1.2.3:8000 failed", "connect to [redacted] failed");
+        check("gpu-7.internal.test:8443 refused", "[redacted] refused");
+        check("token abcdef0123456789abcdef0123456789 is bad", "token [redacted] is bad");
+        check(
+            "in organization org-abc123 on tokens per min",
+            "in organization [redacted] on tokens per min",
+        );
+        check(
+            "This model's maximum context length is 4096 tokens.",
+            "This model's maximum context length is 4096 tokens.",
+        );
+        check(
+            "'max_completion_tokens' is not supported with gpt-4o-2024-08-06",
+            "'max_completion_tokens' is not supported with gpt-4o-2024-08-06",
+        );
+
+        #[track_caller]
+        fn check(text: &str, expected: &str) {
+            assert_eq!(message(text), expected);
+        }
+    }
+
+    #[test]
+    fn long_texts_are_capped() {
+        assert_eq!(message(&"é".repeat(5000)).chars().count(), 1000);
+        assert!(message(&"ab ".repeat(5000)).chars().count() <= 1000);
+    }
+}

@@ -1,0 +1,11 @@
+//! Dialect names and their implementations: the one place that lists them.
+
+use crate::{dialect::Dialect, openai_chat::OpenAiChat};
+
+/// Every dialect of this build.
+static ALL: [&dyn Dialect; 1] = [&OpenAiChat];
+
+/// The dialect of this name.
+pub fn find(name: &str) -> Option<&'static dyn Dialect> {
+    ALL.into_iter().find(|dialect| dialect.name() == name)
+}
