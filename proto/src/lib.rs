@@ -15,6 +15,7 @@ pub static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
 
 /// Desired state: resources and their references.
 pub mod resource {
+    #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
     pub mod v1 {
         tonic::include_proto!("sluicegate.resource.v1");
     }
@@ -22,6 +23,7 @@ pub mod resource {
 
 /// Policy distribution to data planes.
 pub mod policy {
+    #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
     pub mod v1 {
         tonic::include_proto!("sluicegate.policy.v1");
     }
@@ -29,6 +31,7 @@ pub mod policy {
 
 /// Administration.
 pub mod admin {
+    #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
     pub mod v1 {
         tonic::include_proto!("sluicegate.admin.v1");
     }

@@ -445,7 +445,7 @@ mod tests {
                 if name.is("k") { found = Some(span); }
                 Ok(())
             }).unwrap();
-            prop_assert_eq!(&text[found.unwrap()], format!("\"{value}\""));
+            prop_assert_eq!(text.get(found.unwrap()).unwrap(), format!("\"{value}\""));
         }
     }
 }

@@ -90,6 +90,8 @@ pub struct Timeouts {
     pub progress: Duration,
     /// From arrival to the last byte.
     pub total: Duration,
+    /// Until an answer that is not streamed has come whole.
+    pub answer: Duration,
 }
 
 impl Timeouts {
@@ -193,5 +195,6 @@ fn timeouts(spec: Option<&pb::Timeouts>) -> Timeouts {
         idle: ms(spec.idle_ms, 60_000),
         progress: ms(spec.progress_ms, 180_000),
         total: ms(spec.total_ms, 1_800_000),
+        answer: ms(spec.answer_ms, 600_000),
     }
 }

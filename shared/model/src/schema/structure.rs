@@ -88,7 +88,9 @@ fn check_scalar(value: &Value, field: &FieldDescriptor, path: &Path, found: &mut
         FieldKind::Message(inner) => return check_object(value, &inner, path, found),
         FieldKind::String => (!value.is_string()).then_some("text (quote it)"),
         FieldKind::Bool => (!value.is_boolean()).then_some("true or false"),
-        FieldKind::Uint32 => (!value.as_u64().is_some_and(|number| u32::try_from(number).is_ok()))
+        FieldKind::Uint32 => value
+            .as_u64()
+            .is_none_or(|number| u32::try_from(number).is_err())
             .then_some("a whole number from 0 to 4294967295"),
         FieldKind::Uint64 => (!value.is_u64()).then_some("a whole number from 0"),
         FieldKind::Double => (!value.is_number()).then_some("a number"),

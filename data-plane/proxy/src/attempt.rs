@@ -1,0 +1,111 @@
+//! Fifth stage: trying targets until one answers.
+//!
+//! An attempt ends where relaying starts. Until the first meaningful event nothing has reached the
+//! caller, so that every failure may still move on to another target.
+
+mod open;
+mod send;
+mod whole;
+
+use sluicegate_dialect::{Call, Fault};
+use sluicegate_telemetry::record::AttemptRecord;
+use tokio::time::Instant;
+
+use crate::{
+    report::{Report, target_record},
+    respond::Refusal,
+    route::{Choice, Plan},
+    trace::Trace,
+};
+
+pub use open::OpenStream;
+pub use whole::WholeAnswer;
+
+/// What an attempt brought.
+#[derive(Debug)]
+pub enum Opened {
+    /// Everything at once.
+    Whole(WholeAnswer),
+    /// A stream that has begun to say something.
+    Stream(Box<OpenStream>),
+}
+
+/// Everything an attempt needs to know of its request.
+#[derive(Debug)]
+struct Attempt<'a> {
+    choice: &'a Choice,
+    call: &'a Call,
+    trace: &'a Trace,
+    started: Instant,
+    /// When the whole request must have ended.
+    total: Instant,
+}
+
+/// Tries the plan's choices in turn.
+///
+/// # Errors
+/// The last failure, when nothing answers.
+pub async fn first_answer(
+    mut plan: Plan,
+    call: &Call,
+    trace: &Trace,
+    report: &mut Report,
+) -> Result<(Opened, Choice), Refusal> {
+    report.queued();
+    let mut last: Option<(Fault, Choice)> = None;
+    while let Some(choice) = plan.next(last.as_ref().map(|(fault, _)| fault.outcome)) {
+        let attempt = Attempt {
+            choice: &choice,
+            call,
+            trace,
+            started: Instant::now(),
+            total: report.arrived() + choice.provider.timeouts.total,
+        };
+        // Written down before it is known how it ends: a caller that leaves ends it here.
+        report.record.attempts.push(AttemptRecord {
+            target: target_record(&choice),
+            outcome: "client_cancelled",
+            ..AttemptRecord::default()
+        });
+        match open(&attempt).await {
+            Ok(opened) => {
+                report.served_by(&choice);
+                return Ok((opened, choice));
+            }
+            Err(fault) => {
+                failed(report, &choice, &fault, attempt.started);
+                last = Some((fault, choice));
+            }
+        }
+    }
+    match last {
+        Some((fault, choice)) => {
+            Err(Refusal::Upstream { fault, provider: choice.provider.name.clone() })
+        }
+        None => Err(Refusal::NoTarget {
+            model: call.model.clone(),
+            endpoint: call.endpoint.name(),
+            served: true,
+        }),
+    }
+}
+
+async fn open(attempt: &Attempt<'_>) -> Result<Opened, Fault> {
+    let (answer, hide_usage) = send::send(attempt).await?;
+    if attempt.call.stream && answer.is_event_stream() {
+        let stream = open::open(attempt, answer, hide_usage).await?;
+        return Ok(Opened::Stream(Box::new(stream)));
+    }
+    Ok(Opened::Whole(whole::read(attempt, answer, hide_usage).await?))
+}
+
+/// Completes the newest attempt's entry in the record.
+fn failed(report: &mut Report, choice: &Choice, fault: &Fault, started: Instant) {
+    report.metrics().attempted(&choice.provider.name, fault.outcome);
+    if let Some(entry) = report.record.attempts.last_mut() {
+        entry.outcome = fault.outcome.name();
+        entry.status = fault.status;
+        entry.reason = fault.message.as_deref().map(sluicegate_dialect::redact::message);
+        entry.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    }
+}

@@ -1,0 +1,132 @@
+//! Translating a call, sending it, and reading the head of what comes back.
+
+use std::error::Error;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use http_body_util::Full;
+use sluicegate_dialect::{Fault, UpstreamCall};
+use sluicegate_model::Outcome;
+use tokio::time::{Instant, timeout_at};
+
+use super::Attempt;
+use crate::upstream::decode::Decoded;
+
+/// Longest error body that is read, in bytes.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+
+const USER_AGENT: HeaderValue =
+    HeaderValue::from_static(concat!("sluicegate/", env!("CARGO_PKG_VERSION")));
+
+/// The head of a 2xx answer, and its body still to come.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Decoded,
+}
+
+impl Head {
+    /// Is it a stream of events? Parameters and case of the type do not matter.
+    pub(super) fn is_event_stream(&self) -> bool {
+        let essence = self
+            .headers
+            .get(header::CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.split(';').next());
+        essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("text/event-stream"))
+    }
+}
+
+/// Sends the call. The second value says whether usage in a stream is ours alone.
+///
+/// # Errors
+/// No connection, no head in time, a status other than 2xx, an unknown content coding.
+pub(super) async fn send(attempt: &Attempt<'_>) -> Result<(Head, bool), Fault> {
+    let choice = attempt.choice;
+    let UpstreamCall { body, hide_usage } =
+        choice.provider.dialect.request(attempt.call, &choice.model);
+    let request = request(attempt, body)?;
+    let deadline = head_deadline(attempt);
+    let sending = choice.provider.client.request(request);
+    let response = timeout_at(deadline, sending)
+        .await
+        .map_err(|_| Fault::new(Outcome::Timeout, "no answer within the time for a first event"))?
+        .map_err(|error| transport(&error))?;
+    let (parts, body) = response.into_parts();
+    let body = Decoded::new(&parts.headers, body)
+        .map_err(|error| Fault::new(Outcome::ProviderError, error.to_string()))?;
+    if parts.status.is_success() {
+        return Ok((Head { status: parts.status, headers: parts.headers, body }, hide_usage));
+    }
+    let error = error_body(body, deadline).await;
+    Err(choice.provider.dialect.refusal(parts.status, &parts.headers, &error))
+}
+
+/// When the head, and with streams the first event, must be there.
+pub(super) fn head_deadline(attempt: &Attempt<'_>) -> Instant {
+    let timeouts = &attempt.choice.provider.timeouts;
+    let wait = if attempt.call.stream {
+        timeouts.first_event_for(attempt.call.rough_prompt_tokens())
+    } else {
+        timeouts.answer
+    };
+    (attempt.started + wait).min(attempt.total)
+}
+
+/// Nothing of the caller's headers goes along but what is named here.
+fn request(attempt: &Attempt<'_>, body: Bytes) -> Result<Request<Full<Bytes>>, Fault> {
+    let choice = attempt.choice;
+    let accept = if attempt.call.stream { "text/event-stream" } else { "application/json" };
+    let mut request = Request::post(choice.uri.clone())
+        .body(Full::new(body))
+        .map_err(|error| Fault::new(Outcome::ProviderError, format!("unusable URL: {error}")))?;
+    let headers = request.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.insert(header::USER_AGENT, USER_AGENT);
+    for (name, value) in &choice.provider.headers {
+        headers.append(name, value.clone());
+    }
+    attempt.trace.inject(headers);
+    if let Some(credential) = &choice.credential {
+        let (name, value) = credential.header.clone();
+        headers.insert(name, value);
+    }
+    Ok(request)
+}
+
+/// What a failure below HTTP means.
+fn transport(error: &hyper_util::client::legacy::Error) -> Fault {
+    let mut source: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(cause) = source {
+        if let Some(io) = cause.downcast_ref::<std::io::Error>()
+            && io.kind() == std::io::ErrorKind::TimedOut
+        {
+            return Fault::new(Outcome::Timeout, "no connection in time");
+        }
+        source = cause.source();
+    }
+    let what = if error.is_connect() {
+        "the connection could not be made"
+    } else {
+        "the connection broke before an answer"
+    };
+    Fault::new(Outcome::Network, what)
+}
+
+/// As much of an error body as is worth reading; what breaks off counts as far as it came.
+async fn error_body(mut body: Decoded, deadline: Instant) -> Bytes {
+    let deadline = deadline.min(Instant::now() + std::time::Duration::from_secs(10));
+    let mut read = BytesMut::new();
+    while let Ok(Some(Ok(chunk))) = timeout_at(deadline, body.next()).await {
+        let room = MAX_ERROR_BODY - read.len();
+        read.extend_from_slice(chunk.get(..chunk.len().min(room)).unwrap_or(&[]));
+        if read.len() == MAX_ERROR_BODY {
+            break;
+        }
+    }
+    read.freeze()
+}

@@ -1,0 +1,96 @@
+//! Answers that come all at once.
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use sluicegate_dialect::{Fault, sse::write_event};
+use sluicegate_model::{Outcome, Usage};
+use tokio::time::timeout_at;
+
+use super::{Attempt, send::Head};
+
+/// Largest answer that is accepted, in bytes.
+const MAX_ANSWER: usize = 128 * 1024 * 1024;
+
+/// A whole answer, checked.
+#[derive(Debug)]
+pub struct WholeAnswer {
+    pub body: Bytes,
+    /// The body is a stream's events, made from an answer that was none.
+    pub is_stream: bool,
+    pub usage: Option<Usage>,
+    pub finish_reason: Option<String>,
+    /// Length of the upstream's body in bytes, for estimates.
+    pub upstream_bytes: usize,
+    /// When the attempt began.
+    pub started: tokio::time::Instant,
+}
+
+/// Reads and checks the body.
+///
+/// # Errors
+/// It breaks off, is too large, too late, or is no answer.
+pub(super) async fn read(
+    attempt: &Attempt<'_>,
+    mut head: Head,
+    hide_usage: bool,
+) -> Result<WholeAnswer, Fault> {
+    let timeouts = &attempt.choice.provider.timeouts;
+    let deadline = (attempt.started + timeouts.answer).min(attempt.total);
+    let mut first: Option<Bytes> = None;
+    let mut joined = BytesMut::new();
+    loop {
+        let chunk = timeout_at(deadline, head.body.next())
+            .await
+            .map_err(|_| Fault::new(Outcome::Timeout, "the answer did not end in time"))?;
+        let chunk = match chunk {
+            None => break,
+            Some(Ok(chunk)) => chunk,
+            Some(Err(_)) => {
+                return Err(Fault::new(Outcome::Network, "the connection broke within the answer"));
+            }
+        };
+        // A body in one piece is passed on without a copy.
+        match first.take() {
+            None if joined.is_empty() => first = Some(chunk),
+            None => joined.extend_from_slice(&chunk),
+            Some(earlier) => {
+                joined.reserve(earlier.len() + chunk.len());
+                joined.extend_from_slice(&earlier);
+                joined.extend_from_slice(&chunk);
+            }
+        }
+        if joined.len() > MAX_ANSWER {
+            return Err(Fault::new(Outcome::ProviderError, "the answer is larger than 128 MiB"));
+        }
+    }
+    let body = first.unwrap_or_else(|| joined.freeze());
+    check(attempt, head.status.as_u16(), &body, hide_usage)
+}
+
+fn check(
+    attempt: &Attempt<'_>,
+    status: u16,
+    body: &Bytes,
+    hide_usage: bool,
+) -> Result<WholeAnswer, Fault> {
+    let dialect = attempt.choice.provider.dialect;
+    let endpoint = attempt.call.endpoint;
+    let mut answer =
+        dialect.answer(endpoint, body).map_err(|fault| Fault { status: Some(status), ..fault })?;
+    if attempt.call.stream {
+        let events = dialect.restream(endpoint, &answer.body, !hide_usage).ok_or_else(|| {
+            Fault::new(Outcome::ProviderError, "the provider ignored the wish for a stream")
+        })?;
+        let done = write_event(None, b"[DONE]");
+        answer.body =
+            events.iter().chain([&done]).flat_map(|event| event.iter().copied()).collect();
+    }
+    Ok(WholeAnswer {
+        body: answer.body,
+        is_stream: attempt.call.stream,
+        usage: answer.usage,
+        finish_reason: answer.finish_reason,
+        upstream_bytes: body.len(),
+        started: attempt.started,
+    })
+}

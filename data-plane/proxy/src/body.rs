@@ -1,0 +1,74 @@
+//! What callers get: nothing, all at once, or as it comes.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+use crate::{relay::Relay, report::Report};
+
+/// A response body. It owns the request's report, so that the record says when the last byte was
+/// taken, or that nobody took it.
+#[derive(Debug)]
+pub enum Body {
+    Full { bytes: Option<Bytes>, report: Option<Report> },
+    Stream(Box<Relay>),
+}
+
+impl Body {
+    /// A whole body; the report ends when it is taken.
+    pub fn full(bytes: Bytes, report: Report) -> Self {
+        Self::Full { bytes: Some(bytes), report: Some(report) }
+    }
+
+    /// A body of requests that leave no record.
+    pub fn unrecorded(bytes: impl Into<Bytes>) -> Self {
+        Self::Full { bytes: Some(bytes.into()), report: None }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut *self {
+            Self::Full { bytes, report } => {
+                if let Some(report) = report.take() {
+                    report.finish();
+                }
+                Poll::Ready(
+                    bytes.take().filter(|bytes| !bytes.is_empty()).map(|b| Ok(Frame::data(b))),
+                )
+            }
+            Self::Stream(relay) => {
+                relay.poll_frame(context).map(|bytes| bytes.map(|b| Ok(Frame::data(b))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Full { bytes, report } => {
+                report.is_none() && bytes.as_ref().is_none_or(Bytes::is_empty)
+            }
+            Self::Stream(relay) => relay.is_over(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Full { bytes, .. } => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Self::Stream(_) => SizeHint::default(),
+        }
+    }
+}

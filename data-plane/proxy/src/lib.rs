@@ -1,0 +1,30 @@
+//! The data plane: carries OpenAI-compatible traffic under a policy that a control plane streams
+//! to it.
+//!
+//! A request meets the stages in this order, each taking what the one before it made:
+//! [`accept`] → [`identify`] → [`admit`] → [`route`] → [`attempt`] → [`relay`] → [`settle`] →
+//! [`report`]. [`pipeline`] is that order on one screen. Beside it, [`sync`] keeps the policy
+//! current, and [`server`] owns sockets.
+
+pub mod accept;
+pub mod admit;
+pub mod attempt;
+pub mod body;
+pub mod identify;
+pub mod metrics;
+pub mod models;
+pub mod ops;
+pub mod pipeline;
+pub mod policy;
+pub mod relay;
+pub mod report;
+pub mod respond;
+pub mod route;
+pub mod server;
+pub mod settle;
+pub mod sync;
+pub mod trace;
+pub mod upstream;
+
+pub use pipeline::Gateway;
+pub use policy::Policy;

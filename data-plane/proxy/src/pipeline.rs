@@ -1,0 +1,186 @@
+//! The whole life of a request on one screen.
+
+use std::{net::IpAddr, sync::Arc};
+
+use http::{HeaderValue, Request, Response, header};
+use hyper::body::Incoming;
+use sluicegate_dialect::Call;
+use sluicegate_model::Outcome;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    accept::{self, Wanted},
+    admit,
+    attempt::{self, Opened, WholeAnswer},
+    body::Body,
+    identify, models,
+    policy::{Current, Policy},
+    relay::Relay,
+    report::{Report, Reporter},
+    respond::{self, Refusal},
+    route::{self, Choice},
+    settle::{Estimate, settle},
+    trace::Trace,
+};
+
+/// What every request shares.
+#[derive(Debug)]
+pub struct Gateway {
+    pub current: Arc<Current>,
+    pub reporter: Reporter,
+    /// Largest request body, decoded, in bytes.
+    pub max_body: usize,
+    /// Fires when streams must end at once.
+    pub cut: CancellationToken,
+}
+
+/// A request that went well.
+enum Answer {
+    Models(bytes::Bytes),
+    Call(Box<Answered>),
+}
+
+/// An answer that has begun, and what its stages need to know of it.
+struct Answered {
+    opened: Opened,
+    choice: Choice,
+    estimate: Estimate,
+}
+
+impl Gateway {
+    /// Answers one request. Never fails: what goes wrong becomes an error in OpenAI's form.
+    pub async fn handle(
+        &self,
+        request: Request<Incoming>,
+        client: Option<IpAddr>,
+    ) -> Response<Body> {
+        let trace = Trace::take(request.headers());
+        let mut report = Report::begin(&self.reporter, &trace, client);
+        match self.answer(request, &trace, &mut report).await {
+            Ok(Answer::Models(list)) => respond_models(list, report),
+            Ok(Answer::Call(answered)) => self.respond(*answered, report),
+            Err(refusal) => refusal.into_response(report),
+        }
+    }
+
+    fn respond(&self, answered: Answered, mut report: Report) -> Response<Body> {
+        let Answered { opened, choice, estimate } = answered;
+        match opened {
+            Opened::Whole(answer) => respond_whole(answer, &choice, estimate, report),
+            Opened::Stream(stream) => {
+                report.first_event();
+                let head = stream_head(&mut report);
+                let relay = Relay::new(*stream, choice, estimate, report, self.cut.clone());
+                head.map(|()| Body::Stream(Box::new(relay)))
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        trace: &Trace,
+        report: &mut Report,
+    ) -> Result<Answer, Refusal> {
+        let (head, incoming) = request.into_parts();
+        let wanted = accept::wanted(&head.method, head.uri.path())?;
+        // One policy for the whole life of the request.
+        let policy = self.current.load().ok_or(Refusal::NotReady)?;
+        note_head(report, &policy, &head, &wanted);
+        let caller = identify::caller(&policy, &head.headers)?;
+        note_caller(report, &caller);
+        let endpoint = match wanted {
+            Wanted::ListModels => return Ok(Answer::Models(models::list(&policy, &caller))),
+            Wanted::GetModel(name) => {
+                let model = admit::model(&policy, &caller, &name)?;
+                return Ok(Answer::Models(models::one(&name, &model)));
+            }
+            Wanted::Call(endpoint) => endpoint,
+        };
+        let body = accept::body(&head.headers, incoming, self.max_body).await?;
+        let call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
+        note_call(report, &call);
+        let permit = admit::admit(&policy, caller, &call)?;
+        let plan = route::plan(&permit, &call.model, endpoint)?;
+        let (opened, choice) = attempt::first_answer(plan, &call, trace, report).await?;
+        let estimate = Estimate::of(&call);
+        Ok(Answer::Call(Box::new(Answered { opened, choice, estimate })))
+    }
+}
+
+fn note_head(report: &mut Report, policy: &Policy, head: &http::request::Parts, wanted: &Wanted) {
+    report.record.policy_version = policy.revision;
+    report.record.endpoint = match wanted {
+        Wanted::Call(endpoint) => endpoint.name(),
+        Wanted::ListModels | Wanted::GetModel(_) => "models",
+    };
+    let app = head.headers.get("x-app-source").and_then(|value| value.to_str().ok());
+    report.record.app = app.map(|app| app.chars().take(128).collect());
+}
+
+fn note_caller(report: &mut Report, caller: &crate::policy::Caller) {
+    report.record.key = Some(caller.key.clone());
+    report.record.tenant.clone_from(&caller.tenant);
+    report.record.user.clone_from(&caller.user);
+}
+
+fn note_call(report: &mut Report, call: &Call) {
+    let model = call.model.chars().take(sluicegate_model::name::MAX_MODEL_NAME).collect();
+    report.record.model = Some(model);
+    report.record.stream = call.stream;
+    if call.user.is_some() {
+        report.record.user.clone_from(&call.user);
+    }
+}
+
+fn respond_models(list: bytes::Bytes, mut report: Report) -> Response<Body> {
+    report.record.status = 200;
+    report.record.outcome = Outcome::Success.name();
+    let request_id = report.record.request_id.clone();
+    let mut response = Response::new(Body::full(list, report));
+    respond::common(response.headers_mut(), &request_id, "application/json");
+    response
+}
+
+fn respond_whole(
+    answer: WholeAnswer,
+    choice: &Choice,
+    estimate: Estimate,
+    mut report: Report,
+) -> Response<Body> {
+    let proven = answer.finish_reason.is_some() || report.record.endpoint == "embeddings";
+    let outcome = if proven { Outcome::Success } else { Outcome::NoFinishReason };
+    report.first_event();
+    report.record.status = 200;
+    report.record.outcome = outcome.name();
+    report.record.finish_reason = answer.finish_reason;
+    report.metrics().attempted(&choice.provider.name, outcome);
+    if let Some(attempt) = report.record.attempts.last_mut() {
+        attempt.outcome = outcome.name();
+        attempt.status = Some(200);
+        attempt.duration_ms =
+            u64::try_from(answer.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    }
+    settle(&mut report, answer.usage, estimate, answer.upstream_bytes as u64);
+    let content_type = if answer.is_stream { "text/event-stream" } else { "application/json" };
+    let head = head(&report, content_type);
+    head.map(|()| Body::full(answer.body, report))
+}
+
+fn stream_head(report: &mut Report) -> Response<()> {
+    report.record.status = 200;
+    let mut response = head(report, "text/event-stream");
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Asks proxies in front not to collect what should flow.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn head(report: &Report, content_type: &'static str) -> Response<()> {
+    let mut response = Response::new(());
+    respond::common(response.headers_mut(), &report.record.request_id, content_type);
+    let attempts = HeaderValue::from(report.record.attempts.len());
+    response.headers_mut().insert(respond::ATTEMPTS, attempts);
+    response
+}

@@ -1,0 +1,142 @@
+//! Policy as requests use it: compiled off the hot path, immutable, one pointer away.
+
+mod compile;
+
+use std::{collections::HashMap, sync::Arc};
+
+use arc_swap::ArcSwapOption;
+use http::{HeaderName, HeaderValue, Uri};
+use sluicegate_dialect::{Dialect, Endpoint};
+use sluicegate_model::{
+    resource::{NamePattern, Timeouts},
+    secret::KeyHash,
+};
+
+pub use compile::{Compiled, Compiler};
+
+use crate::upstream::Client;
+
+/// Everything that a request needs to know, as of one revision. A request takes one and keeps it.
+#[derive(Debug, Default)]
+pub struct Policy {
+    /// Revision of the configuration.
+    pub revision: u64,
+    callers: HashMap<KeyHash, Arc<Caller>>,
+    /// By public name and by exact alias.
+    models: HashMap<String, Arc<Model>>,
+    /// Aliases that match any ending, longest first.
+    prefixes: Vec<(String, Arc<Model>)>,
+}
+
+impl Policy {
+    /// The caller whose key has this hash.
+    pub fn caller(&self, hash: KeyHash) -> Option<&Arc<Caller>> {
+        self.callers.get(&hash)
+    }
+
+    /// The model that answers to `name`: exactly, or by the longest declared prefix.
+    pub fn model(&self, name: &str) -> Option<&Arc<Model>> {
+        self.models.get(name).or_else(|| {
+            let (_, model) =
+                self.prefixes.iter().find(|(prefix, _)| name.starts_with(prefix.as_str()))?;
+            Some(model)
+        })
+    }
+
+    /// Every name that can be asked for and its model, sorted by name.
+    pub fn model_names(&self) -> Vec<(&str, &Arc<Model>)> {
+        let mut names: Vec<_> =
+            self.models.iter().map(|(name, model)| (name.as_str(), model)).collect();
+        names.sort_unstable_by_key(|(name, _)| *name);
+        names
+    }
+}
+
+/// Who a key belongs to.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Name of the key.
+    pub key: String,
+    pub tenant: Option<String>,
+    pub user: Option<String>,
+    /// Models it may use; empty: all.
+    pub models: Vec<NamePattern>,
+    pub expires_unix_ms: Option<u64>,
+    pub disabled: bool,
+}
+
+impl Caller {
+    /// May it use this model?
+    pub fn may_use(&self, model: &Model) -> bool {
+        self.models.is_empty() || self.models.iter().any(|pattern| pattern.matches(&model.name))
+    }
+}
+
+/// A public model.
+#[derive(Debug)]
+pub struct Model {
+    pub name: String,
+    /// By priority, lowest number first; those without weight are left out.
+    pub targets: Vec<Target>,
+    /// Attempts in all for one request.
+    pub max_attempts: u32,
+    pub owned_by: String,
+}
+
+/// One way to answer.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub provider: Arc<Provider>,
+    /// Name sent upstream; `None`: the one that was asked for.
+    pub model: Option<String>,
+    pub weight: u32,
+    pub priority: u32,
+}
+
+/// A provider, ready to be called.
+#[derive(Debug)]
+pub struct Provider {
+    pub name: String,
+    pub dialect: &'static dyn Dialect,
+    /// Where each endpoint is; `None` where the dialect lacks it. In the order of [`Endpoint::ALL`].
+    pub uris: [Option<Uri>; Endpoint::ALL.len()],
+    pub timeouts: Timeouts,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub keyless: bool,
+    /// Keys that may be used.
+    pub credentials: Vec<Arc<Credential>>,
+    pub client: Client,
+}
+
+impl Provider {
+    /// Where this endpoint is.
+    pub fn uri(&self, endpoint: Endpoint) -> Option<&Uri> {
+        let index = Endpoint::ALL.iter().position(|known| *known == endpoint)?;
+        self.uris.get(index)?.as_ref()
+    }
+}
+
+/// A provider key, ready to be sent.
+#[derive(Debug)]
+pub struct Credential {
+    pub name: String,
+    /// Marked sensitive: it does not print.
+    pub header: (HeaderName, HeaderValue),
+    pub weight: u32,
+}
+
+/// Where the current policy is; empty until the first one came.
+#[derive(Debug, Default)]
+pub struct Current(ArcSwapOption<Policy>);
+
+impl Current {
+    /// The policy for one request, for the whole of its life.
+    pub fn load(&self) -> Option<Arc<Policy>> {
+        self.0.load_full()
+    }
+
+    /// Requests that begin from now on use `policy`.
+    pub fn store(&self, policy: Arc<Policy>) {
+        self.0.store(Some(policy));
+    }
+}

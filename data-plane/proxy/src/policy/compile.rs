@@ -1,0 +1,234 @@
+//! From received resources to a policy. Runs off the hot path.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use prost::Message;
+use sluicegate_dialect::{Endpoint, registry};
+use sluicegate_model::{
+    Resource, ResourceSet,
+    resource::{self, NamePattern, SecretSource},
+};
+use sluicegate_proto::{policy::v1 as pb, resource::v1 as resource_pb};
+use sluicegate_protocol::policy::{Body, Change, Key, SCHEMA};
+
+use super::{Caller, Credential, Model, Policy, Provider, Target};
+use crate::upstream::Clients;
+
+/// Keeps what was parsed, so that a change costs what it changes.
+#[derive(Debug)]
+pub struct Compiler {
+    clients: Clients,
+    parsed: BTreeMap<Key, Parsed>,
+}
+
+#[derive(Debug, Clone)]
+struct Parsed {
+    /// Version that is served; it trails the received one while that is rejected.
+    version: u64,
+    resource: Resource,
+}
+
+/// A change set that compiled.
+#[derive(Debug)]
+pub struct Compiled {
+    pub policy: Arc<Policy>,
+    /// Resources that keep their previous version.
+    pub rejected: Vec<pb::Rejected>,
+    parsed: BTreeMap<Key, Parsed>,
+}
+
+impl Compiler {
+    pub fn new(clients: Clients) -> Self {
+        Self { clients, parsed: BTreeMap::new() }
+    }
+
+    /// Compiles the state after `change`. Nothing is taken over before [`Compiler::adopt`].
+    ///
+    /// # Errors
+    /// Why the change set must be refused as a whole: its resources do not fit together.
+    pub fn compile(&self, change: &Change) -> Result<Compiled, String> {
+        let full = change.from.is_none();
+        let mut parsed = if full { BTreeMap::new() } else { self.parsed.clone() };
+        for key in &change.removes {
+            parsed.remove(key);
+        }
+        let mut rejected = Vec::new();
+        for (key, body) in &change.upserts {
+            match parse(key, body) {
+                Ok(resource) => {
+                    parsed.insert(key.clone(), Parsed { version: body.version, resource });
+                }
+                Err(reason) => {
+                    let previous = self.parsed.get(key);
+                    rejected.push(pb::Rejected {
+                        r#ref: Some(key.to_proto()),
+                        version: body.version,
+                        serving_version: previous.map_or(0, |previous| previous.version),
+                        reason,
+                    });
+                    if let Some(previous) = previous {
+                        parsed.insert(key.clone(), previous.clone());
+                    }
+                }
+            }
+        }
+        let set = ResourceSet::new(parsed.values().map(|parsed| parsed.resource.clone()))
+            .map_err(|violations| violations.to_string())?;
+        let policy = build(&set, change.to.revision, &self.clients)?;
+        Ok(Compiled { policy: Arc::new(policy), rejected, parsed })
+    }
+
+    /// The next change set starts from this one.
+    pub fn adopt(&mut self, compiled: &mut Compiled) {
+        self.parsed = std::mem::take(&mut compiled.parsed);
+    }
+}
+
+fn parse(key: &Key, body: &Body) -> Result<Resource, String> {
+    if body.schema > SCHEMA {
+        return Err(format!("schema {} is newer than this build's {SCHEMA}", body.schema));
+    }
+    let wire = resource_pb::Resource::decode(body.bytes.clone())
+        .map_err(|error| format!("does not decode: {error}"))?;
+    if wire.spec.is_none() {
+        return Err(format!("kind '{}' is not known to this build", key.kind));
+    }
+    let resource = Resource::parse(&wire).map_err(|violations| violations.to_string())?;
+    let reference = resource.reference();
+    if reference.kind.singular() != key.kind || reference.name != key.name {
+        return Err(format!("holds {reference}"));
+    }
+    Ok(resource)
+}
+
+fn build(set: &ResourceSet, revision: u64, clients: &Clients) -> Result<Policy, String> {
+    let mut credentials: HashMap<&str, Vec<Arc<Credential>>> = HashMap::new();
+    let mut secrets: Vec<&resource::Credential> = Vec::new();
+    for (_, resource) in set.iter() {
+        if let Resource::Credential(spec) = resource
+            && !spec.disabled
+        {
+            secrets.push(spec);
+        }
+    }
+    let mut providers: HashMap<&str, Arc<Provider>> = HashMap::new();
+    for (_, resource) in set.iter() {
+        let Resource::Provider(spec) = resource else { continue };
+        for secret in secrets.iter().filter(|secret| secret.provider == spec.name) {
+            let credential = credential(spec, secret)?;
+            credentials.entry(&spec.name).or_default().push(Arc::new(credential));
+        }
+        let own = credentials.remove(spec.name.as_str()).unwrap_or_default();
+        providers.insert(&spec.name, Arc::new(provider(spec, own, clients)?));
+    }
+
+    let mut policy = Policy { revision, ..Policy::default() };
+    for (_, resource) in set.iter() {
+        match resource {
+            Resource::ApiKey(spec) => {
+                if let Some(hash) = spec.hash {
+                    policy.callers.insert(hash, Arc::new(caller(spec)));
+                }
+            }
+            Resource::Model(spec) => {
+                let model = Arc::new(model(spec, &providers)?);
+                policy.models.insert(spec.name.clone(), model.clone());
+                for alias in &spec.aliases {
+                    match alias {
+                        NamePattern::Exact(name) => {
+                            policy.models.insert(name.clone(), model.clone());
+                        }
+                        NamePattern::Prefix(prefix) => {
+                            policy.prefixes.push((prefix.clone(), model.clone()));
+                        }
+                    }
+                }
+            }
+            Resource::Provider(_) | Resource::Credential(_) | Resource::Tenant(_) => {}
+        }
+    }
+    policy.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+    Ok(policy)
+}
+
+fn provider(
+    spec: &resource::Provider,
+    credentials: Vec<Arc<Credential>>,
+    clients: &Clients,
+) -> Result<Provider, String> {
+    let dialect = registry::find(&spec.dialect).ok_or_else(|| {
+        format!("provider/{}: this build does not speak '{}'", spec.name, spec.dialect)
+    })?;
+    let mut uris = [const { None }; Endpoint::ALL.len()];
+    for (uri, endpoint) in uris.iter_mut().zip(Endpoint::ALL) {
+        *uri = dialect
+            .path(endpoint)
+            .map(|path| spec.base_url.endpoint(path))
+            .transpose()
+            .map_err(|error| format!("provider/{}: base_url: {error}", spec.name))?;
+    }
+    Ok(Provider {
+        name: spec.name.clone(),
+        dialect,
+        uris,
+        timeouts: spec.timeouts,
+        headers: spec.headers.clone(),
+        keyless: spec.keyless,
+        credentials,
+        client: clients.get(spec.http_version, spec.timeouts.connect, spec.max_idle_connections),
+    })
+}
+
+fn credential(
+    provider: &resource::Provider,
+    spec: &resource::Credential,
+) -> Result<Credential, String> {
+    let SecretSource::Value(secret) = &spec.secret else {
+        return Err(format!("credential/{}: the control plane sent no secret", spec.name));
+    };
+    let dialect = registry::find(&provider.dialect)
+        .ok_or_else(|| format!("provider/{}: unknown dialect", provider.name))?;
+    let header = dialect
+        .authorization(secret)
+        .map_err(|_| format!("credential/{}: the secret does not fit into a header", spec.name))?;
+    Ok(Credential { name: spec.name.clone(), header, weight: spec.weight })
+}
+
+fn caller(spec: &resource::ApiKey) -> Caller {
+    Caller {
+        key: spec.name.clone(),
+        tenant: spec.tenant.clone(),
+        user: spec.user.clone(),
+        models: spec.models.clone(),
+        expires_unix_ms: spec.expires_unix_ms,
+        disabled: spec.disabled,
+    }
+}
+
+fn model(
+    spec: &resource::Model,
+    providers: &HashMap<&str, Arc<Provider>>,
+) -> Result<Model, String> {
+    let mut targets = Vec::with_capacity(spec.targets.len());
+    for target in spec.targets.iter().filter(|target| target.weight > 0) {
+        let provider = providers.get(target.provider.as_str()).ok_or_else(|| {
+            format!("model/{}: provider '{}' is not there", spec.name, target.provider)
+        })?;
+        targets.push(Target {
+            provider: provider.clone(),
+            model: target.model.clone(),
+            weight: target.weight,
+            priority: target.priority,
+        });
+    }
+    targets.sort_by_key(|target| target.priority);
+    Ok(Model {
+        name: spec.name.clone(),
+        targets,
+        max_attempts: spec.max_attempts,
+        owned_by: spec.owned_by.clone(),
+    })
+}

@@ -1,0 +1,128 @@
+//! The access record of one request: filled stage by stage, written once, whatever happens.
+
+use std::sync::Arc;
+
+use sluicegate_model::Usage;
+use sluicegate_telemetry::{
+    clock,
+    record::{AccessRecord, RecordSink, TargetRecord, UsageRecord},
+};
+use tokio::time::Instant;
+
+use crate::{metrics::Metrics, route::Choice, trace::Trace};
+
+/// Where records and counts go.
+#[derive(Debug, Clone)]
+pub struct Reporter {
+    /// `None`: records are switched off; counts are not.
+    pub sink: Option<RecordSink>,
+    pub metrics: Arc<Metrics>,
+}
+
+/// A request's record while it lives. Dropped unfinished, it says that the caller left.
+#[derive(Debug)]
+pub struct Report {
+    pub record: Box<AccessRecord>,
+    arrived: Instant,
+    reporter: Reporter,
+    posted: bool,
+}
+
+impl Report {
+    /// Begins the record of a request that has just arrived.
+    pub fn begin(reporter: &Reporter, trace: &Trace, client: Option<std::net::IpAddr>) -> Self {
+        reporter.metrics.in_flight.inc();
+        let record = Box::new(AccessRecord {
+            record: "access",
+            time: clock::rfc3339(),
+            request_id: trace.request_id().to_owned(),
+            trace_id: Some(trace.trace_id.clone()),
+            client: client.map(|address| address.to_string()),
+            endpoint: "other",
+            outcome: "client_cancelled",
+            status: 499,
+            ..AccessRecord::default()
+        });
+        Self { record, arrived: Instant::now(), reporter: reporter.clone(), posted: false }
+    }
+
+    /// When the request arrived.
+    pub fn arrived(&self) -> Instant {
+        self.arrived
+    }
+
+    /// The counters, for stages that count.
+    pub fn metrics(&self) -> &Metrics {
+        &self.reporter.metrics
+    }
+
+    /// Milliseconds since arrival.
+    pub fn elapsed_ms(&self) -> f64 {
+        self.arrived.elapsed().as_secs_f64() * 1000.0
+    }
+
+    /// The first attempt starts.
+    pub fn queued(&mut self) {
+        self.record.latency_ms.queue = self.elapsed_ms();
+    }
+
+    /// The first meaningful part of the answer is there.
+    pub fn first_event(&mut self) {
+        let elapsed = self.elapsed_ms();
+        if self.record.latency_ms.first_event.is_none() {
+            self.record.latency_ms.first_event = Some(elapsed);
+            self.reporter.metrics.first_event.observe(elapsed / 1000.0);
+        }
+    }
+
+    /// The target that answers.
+    pub fn served_by(&mut self, choice: &Choice) {
+        self.record.target = Some(target_record(choice));
+    }
+
+    /// Tokens of the answer.
+    pub fn usage(&mut self, usage: Usage, estimated: bool) {
+        self.record.usage = Some(UsageRecord {
+            input_tokens: usage.input,
+            output_tokens: usage.output,
+            cached_tokens: usage.cached,
+            reasoning_tokens: usage.reasoning,
+            estimated,
+        });
+    }
+
+    /// The response was handed over as the record says.
+    pub fn finish(mut self) {
+        self.post();
+    }
+
+    fn post(&mut self) {
+        if std::mem::replace(&mut self.posted, true) {
+            return;
+        }
+        self.record.latency_ms.total = self.elapsed_ms();
+        let metrics = &self.reporter.metrics;
+        metrics.in_flight.dec();
+        metrics.finished(&self.record);
+        if let Some(sink) = &self.reporter.sink
+            && !sink.put(std::mem::take(&mut *self.record))
+        {
+            metrics.records_dropped.inc();
+        }
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        self.post();
+    }
+}
+
+/// How records name a choice.
+pub fn target_record(choice: &Choice) -> TargetRecord {
+    TargetRecord {
+        provider: choice.provider.name.clone(),
+        model: choice.model.clone(),
+        credential: choice.credential.as_ref().map(|credential| credential.name.clone()),
+    }
+}

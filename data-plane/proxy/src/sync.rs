@@ -1,0 +1,217 @@
+//! Keeping the policy current: the stream from a control plane, the file for when there is none.
+
+pub mod cache;
+mod stream;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use sluicegate_model::secret::Secret;
+use sluicegate_proto::policy::v1 as pb;
+use sluicegate_protocol::policy::{Change, LaneState, Verdict};
+use sluicegate_telemetry::task::{self, AbortOnDrop};
+use tokio::{sync::watch, time::Instant};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+
+use crate::{
+    metrics::Metrics,
+    policy::{Compiler, Current},
+    upstream::Clients,
+};
+use cache::Cache;
+
+/// How long a start waits for the control plane before it serves from its file.
+pub const START_GRACE: Duration = Duration::from_secs(3);
+
+/// Where the policy comes from and who asks.
+#[derive(Debug, Clone)]
+pub struct SyncConfig {
+    /// Control-plane addresses, tried in turn.
+    pub endpoints: Vec<Endpoint>,
+    /// Proves that this is one of the fleet's data planes.
+    pub token: Secret,
+    pub node: pb::NodeIdentity,
+}
+
+/// Why a control-plane address is unusable.
+#[derive(Debug, thiserror::Error)]
+#[error("control plane address '{address}': {reason}")]
+pub struct BadEndpoint {
+    pub address: String,
+    pub reason: String,
+}
+
+/// A control-plane address with the settings that a policy stream needs.
+///
+/// # Errors
+/// When it is not a URL, or the authorities' file holds no certificates.
+pub fn endpoint(address: &str, ca_pem: Option<&[u8]>) -> Result<Endpoint, BadEndpoint> {
+    let bad = |reason: String| BadEndpoint { address: address.to_owned(), reason };
+    let endpoint =
+        Endpoint::from_shared(address.to_owned()).map_err(|error| bad(error.to_string()))?;
+    let tls = endpoint.uri().scheme_str() == Some("https");
+    let endpoint = endpoint
+        .connect_timeout(Duration::from_secs(2))
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(Duration::from_secs(10))
+        .keep_alive_timeout(Duration::from_secs(5))
+        .keep_alive_while_idle(true)
+        .initial_connection_window_size(16 * 1024 * 1024)
+        .initial_stream_window_size(1024 * 1024);
+    if !tls {
+        return Ok(endpoint);
+    }
+    let mut config = ClientTlsConfig::new().with_enabled_roots();
+    if let Some(pem) = ca_pem {
+        config = config.ca_certificate(Certificate::from_pem(pem));
+    }
+    endpoint.tls_config(config).map_err(|error| bad(error.to_string()))
+}
+
+/// Where the policy that is served came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// There is none yet.
+    None,
+    /// The file of an earlier run; the control plane has not answered since.
+    Cache,
+    ControlPlane,
+}
+
+/// What `/readyz` tells of the policy.
+#[derive(Debug, Clone, Copy)]
+pub struct Status {
+    pub source: Source,
+    pub revision: u64,
+    pub connected: bool,
+    /// Since when the policy is known to be the newest; `None` while it is only from the file.
+    pub fresh_at: Option<Instant>,
+    /// The grace for the control plane at start is over.
+    pub settled: bool,
+}
+
+impl Status {
+    /// May traffic be sent here? A valid policy is enough; it need not be fresh.
+    pub fn ready(&self) -> bool {
+        match self.source {
+            Source::None => false,
+            Source::Cache => self.settled,
+            Source::ControlPlane => true,
+        }
+    }
+}
+
+/// The parts that both the stream and the start share.
+#[derive(Debug)]
+struct Shared {
+    current: Arc<Current>,
+    compiler: Mutex<Compiler>,
+    cache: Option<Cache>,
+    status: watch::Sender<Status>,
+    metrics: Arc<Metrics>,
+}
+
+impl Shared {
+    /// Compiles a change set on this thread and takes it over, or says why not.
+    fn apply(&self, change: &Change, source: Source) -> Verdict {
+        let begun = Instant::now();
+        let mut compiler = self.compiler.lock().unwrap_or_else(PoisonError::into_inner);
+        match compiler.compile(change) {
+            Ok(mut compiled) => {
+                compiler.adopt(&mut compiled);
+                self.current.store(compiled.policy.clone());
+                self.metrics.policy_revision.set(compiled.policy.revision);
+                self.metrics
+                    .policy_rejected
+                    .set(i64::try_from(compiled.rejected.len()).unwrap_or(i64::MAX));
+                self.status.send_modify(|status| {
+                    status.source = source;
+                    status.revision = compiled.policy.revision;
+                });
+                for rejected in &compiled.rejected {
+                    let name = rejected.r#ref.as_ref().map(|r| format!("{}/{}", r.kind, r.name));
+                    tracing::warn!(resource = name, reason = rejected.reason, "resource rejected");
+                }
+                Verdict { refused: None, rejected: compiled.rejected, took: begun.elapsed() }
+            }
+            Err(reason) => {
+                self.metrics.policy_refused.inc();
+                tracing::error!(revision = change.to.revision, reason, "policy refused");
+                Verdict { refused: Some(reason), rejected: Vec::new(), took: begun.elapsed() }
+            }
+        }
+    }
+}
+
+/// The running sync; dropping it ends the stream.
+#[derive(Debug)]
+pub struct Sync {
+    status: watch::Receiver<Status>,
+    _tasks: [AbortOnDrop<()>; 2],
+}
+
+impl Sync {
+    /// Loads the file, if there is one, and begins to follow the control plane. The second value
+    /// holds sentences for the operator about what was found on disk.
+    pub fn start(
+        config: SyncConfig,
+        cache: Option<Cache>,
+        current: Arc<Current>,
+        clients: Clients,
+        metrics: Arc<Metrics>,
+    ) -> (Self, Vec<String>) {
+        let (sender, status) = watch::channel(Status {
+            source: Source::None,
+            revision: 0,
+            connected: false,
+            fresh_at: None,
+            settled: false,
+        });
+        let shared = Arc::new(Shared {
+            current,
+            compiler: Mutex::new(Compiler::new(clients)),
+            cache,
+            status: sender,
+            metrics,
+        });
+        let (state, notices) = load(&shared);
+        let settling = {
+            let shared = shared.clone();
+            task::spawn("policy-grace", async move {
+                tokio::time::sleep(START_GRACE).await;
+                shared.status.send_modify(|status| status.settled = true);
+            })
+        };
+        let following = task::spawn("policy-sync", stream::follow(config, shared, state));
+        (Self { status, _tasks: [AbortOnDrop(settling), AbortOnDrop(following)] }, notices)
+    }
+
+    /// The state of things, now and as it changes.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.status.clone()
+    }
+}
+
+/// Serves the last good policy from disk, so that a start needs no control plane.
+fn load(shared: &Shared) -> (LaneState, Vec<String>) {
+    let Some(cache) = &shared.cache else { return (LaneState::default(), Vec::new()) };
+    let (change, mut notices) = cache.load();
+    let Some(change) = change else { return (LaneState::default(), notices) };
+    let verdict = shared.apply(&change, Source::Cache);
+    if let Some(reason) = verdict.refused {
+        notices.push(format!(
+            "the saved policy is of no use to this build ({reason}); starting without it"
+        ));
+        return (LaneState::default(), notices);
+    }
+    notices.push(format!(
+        "loaded the policy of revision {} from {}",
+        change.to.revision,
+        cache.location()
+    ));
+    let mut state = LaneState::default();
+    state.apply(change);
+    (state, notices)
+}

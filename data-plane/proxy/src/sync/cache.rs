@@ -1,0 +1,268 @@
+//! The last good policy on disk.
+//!
+//! One sealed file of raw resource bytes, as received: what a newer build understands survives. The
+//! seal is the integrity check, too. The file before it is kept as a second generation. Nothing
+//! that is wrong with either ever keeps a data plane from starting.
+
+use std::{
+    fs, io,
+    io::Write,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use prost::Message;
+use sluicegate_model::seal::SealKey;
+use sluicegate_proto::policy::v1 as pb;
+use sluicegate_protocol::policy::{Body, Change, Digest, Key, LaneState, Point};
+use sluicegate_telemetry::task::{self, AbortOnDrop};
+use tokio::sync::watch;
+
+/// First bytes of the file: what it is and which form it has.
+const MAGIC: &[u8] = b"sluicegate policy 1\n";
+const FILE: &str = "policy.lkg";
+const PREVIOUS: &str = "policy.lkg.1";
+const KEY_FILE: &str = "cache.key";
+
+/// The cache in one directory. Saving never blocks: the newest state waits for a writer.
+#[derive(Debug)]
+pub struct Cache {
+    directory: PathBuf,
+    key: SealKey,
+    newest: watch::Sender<Option<LaneState>>,
+    persisted: Arc<AtomicU64>,
+    _writer: AbortOnDrop<()>,
+}
+
+impl Cache {
+    /// Opens the directory, making it and its key if they are missing. Must be called within a
+    /// runtime.
+    ///
+    /// # Errors
+    /// The directory or key cannot be made or read. The data plane can go on without a cache.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let key = load_or_make_key(&directory.join(KEY_FILE))?;
+        let (newest, states) = watch::channel(None);
+        let persisted = Arc::new(AtomicU64::new(0));
+        let writer = write_states(directory.to_owned(), key.clone(), states, persisted.clone());
+        Ok(Self {
+            directory: directory.to_owned(),
+            key,
+            newest,
+            persisted,
+            _writer: AbortOnDrop(task::spawn("policy-cache", writer)),
+        })
+    }
+
+    /// Where it is.
+    pub fn location(&self) -> String {
+        self.directory.join(FILE).display().to_string()
+    }
+
+    /// Revision that a start would find.
+    pub fn persisted(&self) -> u64 {
+        self.persisted.load(Ordering::Relaxed)
+    }
+
+    /// Queues a state to be written; one that has not been written yet is replaced.
+    pub fn save(&self, state: &LaneState) {
+        self.newest.send_replace(Some(state.clone()));
+    }
+
+    /// The newest readable generation as a full change set, and what the operator should know.
+    /// Files that cannot be used are set aside.
+    pub fn load(&self) -> (Option<Change>, Vec<String>) {
+        let mut notices = Vec::new();
+        for name in [FILE, PREVIOUS] {
+            let path = self.directory.join(name);
+            let bytes = match fs::read(&path) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    notices.push(format!("cannot read {}: {error}", path.display()));
+                    continue;
+                }
+            };
+            match read(&self.key, &bytes) {
+                Some(change) => {
+                    self.persisted.store(change.to.revision, Ordering::Relaxed);
+                    return (Some(change), notices);
+                }
+                None => notices.push(set_aside(&path)),
+            }
+        }
+        (None, notices)
+    }
+}
+
+fn set_aside(path: &Path) -> String {
+    let aside = path.with_extension("corrupt");
+    let kept = match fs::rename(path, &aside) {
+        Ok(()) => format!("it was set aside as {}", aside.display()),
+        Err(error) => format!("and it cannot be set aside: {error}"),
+    };
+    format!("the saved policy {} is damaged or sealed with another key; {kept}", path.display())
+}
+
+fn load_or_make_key(path: &Path) -> io::Result<SealKey> {
+    match fs::read_to_string(path) {
+        Ok(text) => SealKey::parse(&text).map_err(|error| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let key = SealKey::generate().map_err(io::Error::other)?;
+            write_new(path, key.to_text().as_bytes())?;
+            Ok(key)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a file that only its owner reads, durably.
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+async fn write_states(
+    directory: PathBuf,
+    key: SealKey,
+    mut states: watch::Receiver<Option<LaneState>>,
+    persisted: Arc<AtomicU64>,
+) {
+    let mut complained = false;
+    while states.changed().await.is_ok() {
+        let Some(state) = states.borrow_and_update().clone() else { continue };
+        let revision = state.at.as_ref().map_or(0, |at| at.revision);
+        let (directory, key) = (directory.clone(), key.clone());
+        let written = tokio::task::spawn_blocking(move || write(&directory, &key, &state)).await;
+        match written.map_err(io::Error::other).and_then(|result| result) {
+            Ok(()) => {
+                complained = false;
+                persisted.store(revision, Ordering::Relaxed);
+            }
+            Err(error) if !complained => {
+                complained = true;
+                tracing::error!(%error, "the policy cannot be saved; a restart without a control plane would serve an older one");
+            }
+            Err(_) => {}
+        }
+        // At most five writes a second; what came meanwhile is written at once afterwards.
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+}
+
+fn write(directory: &Path, key: &SealKey, state: &LaneState) -> io::Result<()> {
+    let Some(at) = &state.at else { return Ok(()) };
+    let upserts = state.entries.iter().map(|(key, body)| pb::PolicyResource {
+        r#ref: Some(key.to_proto()),
+        version: body.version,
+        schema: body.schema,
+        body: body.bytes.clone(),
+    });
+    let whole = pb::ChangeChunk {
+        lane: pb::Lane::Config.into(),
+        to: Some(at.to_proto()),
+        last: true,
+        upserts: upserts.collect(),
+        digest: state.digest.to_bytes().to_vec().into(),
+        ..pb::ChangeChunk::default()
+    };
+    let sealed = key.seal(MAGIC, &whole.encode_to_vec()).map_err(io::Error::other)?;
+    let (current, temporary) = (directory.join(FILE), directory.join("policy.lkg.new"));
+    write_new(&temporary, &[MAGIC, &sealed].concat())?;
+    match fs::rename(&current, directory.join(PREVIOUS)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::rename(&temporary, &current)?;
+    fs::File::open(directory)?.sync_all()
+}
+
+/// The state in a file; `None` when anything about it is not as it was written.
+fn read(key: &SealKey, bytes: &[u8]) -> Option<Change> {
+    let plain = key.open(MAGIC, bytes.strip_prefix(MAGIC)?).ok()?;
+    let whole = pb::ChangeChunk::decode(plain.as_slice()).ok()?;
+    let upserts: Option<Vec<_>> = whole
+        .upserts
+        .into_iter()
+        .map(|resource| {
+            let body =
+                Body { version: resource.version, schema: resource.schema, bytes: resource.body };
+            Some((Key::from(resource.r#ref?), body))
+        })
+        .collect();
+    let change = Change {
+        from: None,
+        to: Point::from(whole.to?),
+        upserts: upserts?,
+        removes: Vec::new(),
+        digest: Digest::from_bytes(&whole.digest)?,
+    };
+    (LaneState::default().digest_after(&change) == change.digest).then_some(change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(revision: u64) -> LaneState {
+        let key = Key { kind: "tenant".into(), name: "a".into() };
+        let body = Body { version: revision, schema: 1, bytes: "x".into() };
+        let mut digest = Digest::default();
+        digest.add(&key, &body);
+        let to = Point { epoch: "e".into(), revision };
+        let change = Change { from: None, to, upserts: vec![(key, body)], removes: vec![], digest };
+        let mut state = LaneState::default();
+        state.apply(change);
+        state
+    }
+
+    #[tokio::test]
+    async fn d5_generations_damage_and_foreign_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open(directory.path()).unwrap();
+        assert_eq!(cache.load().0, None);
+        write(directory.path(), &cache.key, &state(1)).unwrap();
+        write(directory.path(), &cache.key, &state(2)).unwrap();
+        assert_eq!(cache.load().0.unwrap().to.revision, 2);
+
+        let path = directory.path().join(FILE);
+        let whole = fs::read(&path).unwrap();
+        for damaged in
+            [&whole[..whole.len() - 1], &whole[..10], b"", &[&whole[..], b"x"].concat()[..]]
+        {
+            fs::write(&path, damaged).unwrap();
+            let (change, notices) = cache.load();
+            assert_eq!(change.unwrap().to.revision, 1, "the generation before");
+            assert!(notices[0].contains("set aside"), "{notices:?}");
+            assert!(!path.exists());
+        }
+        fs::remove_file(directory.path().join(KEY_FILE)).unwrap();
+        drop(cache);
+        let cache = Cache::open(directory.path()).unwrap();
+        let (change, notices) = cache.load();
+        assert_eq!((change, notices.len()), (None, 1));
+    }
+
+    #[tokio::test]
+    async fn the_newest_state_is_written_by_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open(directory.path()).unwrap();
+        (1..=50).for_each(|revision| cache.save(&state(revision)));
+        for _ in 0..200 {
+            if cache.persisted() == 50 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        assert_eq!(cache.load().0.unwrap().to.revision, 50);
+    }
+}

@@ -1,0 +1,82 @@
+//! Connections to providers: pooled, timed, HTTP/1.1 or HTTP/2, TLS where the URL says so.
+
+mod connect;
+pub mod decode;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper_util::{
+    client::legacy,
+    rt::{TokioExecutor, TokioTimer},
+};
+use sluicegate_model::resource::HttpVersion;
+
+use connect::Connector;
+
+/// An HTTP client for one way of connecting. Cheap to clone; clones share the pool.
+pub type Client = legacy::Client<Connector, Full<Bytes>>;
+
+/// How long an unused connection is kept.
+const POOL_IDLE: Duration = Duration::from_secs(90);
+
+/// HTTP/2 pings on connections that are in use, and how long their answer may take: a path that
+/// died silently is found in this time.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+const PING_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What tells one client from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct ClientKind {
+    version: HttpVersion,
+    connect: Duration,
+    max_idle: usize,
+}
+
+/// Every client that a policy ever needed. They outlive policies, so that a change of policy
+/// keeps connections.
+#[derive(Debug, Clone)]
+pub struct Clients {
+    tls: rustls::ClientConfig,
+    known: Arc<Mutex<HashMap<ClientKind, Client>>>,
+}
+
+impl Clients {
+    /// Clients that trust `tls`'s authorities.
+    pub fn new(tls: rustls::ClientConfig) -> Self {
+        Self { tls, known: Arc::default() }
+    }
+
+    /// Clients that trust the web's authorities.
+    pub fn with_web_roots() -> Self {
+        use hyper_rustls::ConfigBuilderExt;
+        Self::new(rustls::ClientConfig::builder().with_webpki_roots().with_no_client_auth())
+    }
+
+    /// The client for this way of connecting.
+    pub fn get(&self, version: HttpVersion, connect: Duration, max_idle: usize) -> Client {
+        let kind = ClientKind { version, connect, max_idle };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(kind).or_insert_with(|| self.build(kind)).clone()
+    }
+
+    fn build(&self, kind: ClientKind) -> Client {
+        legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(kind.max_idle)
+            .http2_only(kind.version == HttpVersion::H2c)
+            .http2_keep_alive_interval(PING_INTERVAL)
+            .http2_keep_alive_timeout(PING_TIMEOUT)
+            .http2_adaptive_window(true)
+            // The caller's spelling of nothing is kept: headers are ours.
+            .set_host(true)
+            .build(Connector::new(&self.tls, kind.version, kind.connect))
+    }
+}

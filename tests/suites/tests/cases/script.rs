@@ -1,0 +1,168 @@
+//! How the table writes down what an upstream does.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use sluicegate_testkit::coding::Coding;
+use sluicegate_testkit::openai;
+use sluicegate_testkit::upstream::{Call, Step};
+
+use crate::generate::ReplyText;
+
+/// The answers of a cell's upstream. In JSON: a list of lines; or an object from names of keys or
+/// providers to such lists; or `by_call` with one list for each call in turn, the last for all others.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Value")]
+pub(crate) enum Script {
+    Always(Vec<Line>),
+    ByName(BTreeMap<String, Vec<Line>>),
+    ByCall(Vec<Vec<Line>>),
+}
+
+/// One thing the upstream does.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Line {
+    /// Status and headers; see [`Step::Head`].
+    Head(u16, Map<String, Value>),
+    /// The head of an event stream.
+    EventStream,
+    /// The head of a JSON reply.
+    Json(u16),
+    Raw(String),
+    Send(String),
+    /// Bytes in hexadecimal.
+    Hex(String),
+    /// Text and the pause after each byte in milliseconds.
+    Bytewise(String, u64),
+    /// The body of a whole JSON answer with that text and usage 7/2.
+    Completion(String),
+    /// Such a body in a content coding.
+    CodedCompletion(Coding, String),
+    /// A text too long for the table.
+    Generated(ReplyText),
+    GzipIfAccepted,
+    SleepMs(u64),
+    End,
+    Fin,
+    Rst,
+    /// An event with that delta, again and again.
+    ChunkEvery {
+        times: usize,
+        gap_ms: u64,
+        delta: Value,
+    },
+    /// An event with text.
+    Delta(String),
+    /// An event with that delta.
+    Chunk(Value),
+    /// An event with that finish reason.
+    Finish(String),
+    /// The event with usage 7/2.
+    Usage,
+    /// The end marker.
+    Done,
+    /// What ends every good stream: finish reason `stop`, usage 7/2, the end marker.
+    Stop,
+    /// A whole JSON answer with that text and usage 7/2.
+    Answer(String),
+    /// A whole stream with that text and usage 7/2.
+    Stream(String),
+}
+
+impl TryFrom<Value> for Script {
+    type Error = serde_json::Error;
+
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        match value {
+            Value::Object(mut map) => match map.remove("by_call") {
+                Some(calls) => serde_json::from_value(calls).map(Self::ByCall),
+                None => serde_json::from_value(map.into()).map(Self::ByName),
+            },
+            lines => serde_json::from_value(lines).map(Self::Always),
+        }
+    }
+}
+
+impl Script {
+    /// The answer to `call`, before which there were `earlier` calls in the same exchange.
+    pub(crate) fn steps(&self, call: &Call, earlier: usize) -> Vec<Step> {
+        let lines = match self {
+            Self::Always(lines) => Some(lines),
+            Self::ByCall(calls) => calls.get(earlier).or(calls.last()),
+            Self::ByName(names) => names.get(key_of(call)).or_else(|| names.get(call.provider())),
+        };
+        match lines {
+            Some(lines) => lines.iter().flat_map(Line::steps).collect(),
+            None => Step::json(418, r#"{"error":{"message":"the script has no answer for this"}}"#),
+        }
+    }
+
+    /// The text that the answer to every call sends as its body.
+    pub(crate) fn sent(&self) -> Option<String> {
+        let Self::Always(lines) = self else { return None };
+        let sent = lines.iter().flat_map(Line::steps).filter_map(|step| match step {
+            Step::Send(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            _ => None,
+        });
+        Some(sent.collect())
+    }
+}
+
+impl Line {
+    fn steps(&self) -> Vec<Step> {
+        let one = match self {
+            Self::Head(status, headers) => {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let headers = headers.iter().map(|(name, value)| (name.clone(), text(value)));
+                Step::Head(*status, headers.collect())
+            }
+            Self::EventStream => Step::event_stream(),
+            Self::Json(status) => Step::head(*status, "application/json"),
+            Self::Raw(text) => Step::Raw(text.clone().into()),
+            Self::Send(text) => Step::send(text.clone()),
+            Self::Hex(digits) => Step::send(hex::decode(digits).expect("hexadecimal digits")),
+            Self::Bytewise(text, gap) => {
+                Step::SendBytewise(text.clone().into(), Duration::from_millis(*gap))
+            }
+            Self::Completion(text) => Step::send(openai::completion(text)),
+            Self::CodedCompletion(coding, text) => {
+                Step::SendCoded(*coding, openai::completion(text).into())
+            }
+            Self::Generated(reply) => Step::send(reply.text()),
+            Self::GzipIfAccepted => Step::GzipIfAccepted,
+            Self::SleepMs(ms) => Step::sleep_ms(*ms),
+            Self::End => Step::End,
+            Self::Fin => Step::Fin,
+            Self::Rst => Step::Rst,
+            Self::ChunkEvery { times, gap_ms, delta } => Step::Repeat {
+                times: *times,
+                gap: Duration::from_millis(*gap_ms),
+                bytes: openai::chunk(delta, None).into(),
+            },
+            Self::Delta(text) => Step::send(openai::delta(text)),
+            Self::Chunk(delta) => Step::send(openai::chunk(delta, None)),
+            Self::Finish(reason) => Step::send(openai::finish(reason)),
+            Self::Usage => Step::send(openai::USAGE),
+            Self::Done => Step::send(openai::DONE),
+            Self::Stop => {
+                return vec![
+                    Step::send(openai::finish("stop")),
+                    Step::send(openai::USAGE),
+                    Step::send(openai::DONE),
+                    Step::End,
+                ];
+            }
+            Self::Answer(text) => return Step::completion(text),
+            Self::Stream(text) => return Step::stream(text),
+        };
+        vec![one]
+    }
+}
+
+/// The name of the upstream key a call was made with, from the end of its secret.
+pub(crate) fn key_of(call: &Call) -> &str {
+    call.bearer().and_then(|secret| secret.rsplit('-').next()).unwrap_or_default()
+}
