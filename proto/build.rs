@@ -21,8 +21,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(&out, &encoded)?;
 
     let descriptors = prost_types::FileDescriptorSet::decode(encoded.as_slice())?;
-    tonic_prost_build::configure()
-        .bytes(".")
-        .compile_fds(descriptors)?;
+    tonic_prost_build::configure().bytes(".").compile_fds(descriptors)?;
     Ok(())
 }

@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 use prost_reflect::DescriptorPool;
 
 /// Encoded descriptors of every message and service, with comments and options.
-pub const FILE_DESCRIPTOR_SET: &[u8] =
-    include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 /// The descriptors, parsed once.
 pub static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {

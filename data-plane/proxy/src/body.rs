@@ -15,7 +15,15 @@ use crate::{relay::Relay, report::Report};
 /// taken, or that nobody took it.
 #[derive(Debug)]
 pub enum Body {
-    Full { bytes: Option<Bytes>, report: Option<Report> },
+    Full {
+        bytes: Option<Bytes>,
+        report: Option<Report>,
+    },
+    /// All there already, but framed as the stream that the caller asked for.
+    Events {
+        bytes: Option<Bytes>,
+        report: Option<Report>,
+    },
     Stream(Box<Relay>),
 }
 
@@ -23,6 +31,11 @@ impl Body {
     /// A whole body; the report ends when it is taken.
     pub fn full(bytes: Bytes, report: Report) -> Self {
         Self::Full { bytes: Some(bytes), report: Some(report) }
+    }
+
+    /// A stream whose events are all there.
+    pub fn events(bytes: Bytes, report: Report) -> Self {
+        Self::Events { bytes: Some(bytes), report: Some(report) }
     }
 
     /// A body of requests that leave no record.
@@ -40,7 +53,7 @@ impl http_body::Body for Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut *self {
-            Self::Full { bytes, report } => {
+            Self::Full { bytes, report } | Self::Events { bytes, report } => {
                 if let Some(report) = report.take() {
                     report.finish();
                 }
@@ -56,7 +69,7 @@ impl http_body::Body for Body {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Full { bytes, report } => {
+            Self::Full { bytes, report } | Self::Events { bytes, report } => {
                 report.is_none() && bytes.as_ref().is_none_or(Bytes::is_empty)
             }
             Self::Stream(relay) => relay.is_over(),
@@ -68,7 +81,7 @@ impl http_body::Body for Body {
             Self::Full { bytes, .. } => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Self::Stream(_) => SizeHint::default(),
+            Self::Events { .. } | Self::Stream(_) => SizeHint::default(),
         }
     }
 }

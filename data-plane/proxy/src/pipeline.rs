@@ -162,9 +162,10 @@ fn respond_whole(
             u64::try_from(answer.started.elapsed().as_millis()).unwrap_or(u64::MAX);
     }
     settle(&mut report, answer.usage, estimate, answer.upstream_bytes as u64);
-    let content_type = if answer.is_stream { "text/event-stream" } else { "application/json" };
-    let head = head(&report, content_type);
-    head.map(|()| Body::full(answer.body, report))
+    if answer.is_stream {
+        return stream_head(&mut report).map(|()| Body::events(answer.body, report));
+    }
+    head(&report, "application/json").map(|()| Body::full(answer.body, report))
 }
 
 fn stream_head(report: &mut Report) -> Response<()> {

@@ -89,6 +89,9 @@ impl Relay {
         relay.ready = stream.held;
         if stream.done {
             relay.done();
+        } else {
+            // What came together with the first meaningful event.
+            relay.read_frames();
         }
         relay
     }
@@ -183,7 +186,7 @@ impl Relay {
         let outcome =
             if self.reader.complete() { Outcome::Success } else { Outcome::NoFinishReason };
         self.ready.push_back(write_event(None, b"[DONE]"));
-        self.finish(outcome.name(), outcome);
+        self.finish(outcome);
     }
 
     /// The upstream's body ended.
@@ -228,22 +231,18 @@ impl Relay {
         self.ready.push_back(refusal.into_event(&id));
         // What is still to come is not wanted: close the connection.
         self.upstream = None;
-        let name = match outcome {
-            Outcome::StreamInterrupted => "stream_truncated",
-            other => other.name(),
-        };
-        self.finish(name, outcome);
+        self.finish(outcome);
     }
 
-    fn finish(&mut self, name: &'static str, outcome: Outcome) {
+    fn finish(&mut self, outcome: Outcome) {
         self.over = true;
-        self.settle(name, outcome);
+        self.settle(outcome);
     }
 
-    fn settle(&mut self, name: &'static str, outcome: Outcome) {
+    fn settle(&mut self, outcome: Outcome) {
         let Some(report) = &mut self.report else { return };
         let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        report.record.outcome = name;
+        report.record.outcome = outcome.name();
         report.record.finish_reason = self.reader.finish_reason().map(str::to_owned);
         report.metrics().attempted(&self.choice.provider.name, outcome);
         if let Some(attempt) = report.record.attempts.last_mut() {
@@ -280,7 +279,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         if !self.over {
             // The caller left: what passed until now is what it cost.
-            self.settle(Outcome::ClientCancelled.name(), Outcome::ClientCancelled);
+            self.settle(Outcome::ClientCancelled);
         }
     }
 }

@@ -56,9 +56,10 @@ impl Report {
         &self.reporter.metrics
     }
 
-    /// Milliseconds since arrival.
+    /// Milliseconds since arrival, to the microsecond.
     pub fn elapsed_ms(&self) -> f64 {
-        self.arrived.elapsed().as_secs_f64() * 1000.0
+        let micros = u32::try_from(self.arrived.elapsed().as_micros()).unwrap_or(u32::MAX);
+        f64::from(micros) / 1000.0
     }
 
     /// The first attempt starts.

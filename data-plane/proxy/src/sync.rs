@@ -22,6 +22,8 @@ use crate::{
 };
 use cache::Cache;
 
+pub use sluicegate_protocol::policy::SCHEMA;
+
 /// How long a start waits for the control plane before it serves from its file.
 pub const START_GRACE: Duration = Duration::from_secs(3);
 
@@ -111,6 +113,8 @@ struct Shared {
     cache: Option<Cache>,
     status: watch::Sender<Status>,
     metrics: Arc<Metrics>,
+    /// When this process began to follow.
+    begun: Instant,
 }
 
 impl Shared {
@@ -175,6 +179,7 @@ impl Sync {
             cache,
             status: sender,
             metrics,
+            begun: Instant::now(),
         });
         let (state, notices) = load(&shared);
         let settling = {

@@ -1,6 +1,6 @@
 //! Setting up process logs: on standard error, for people or as JSON lines.
 
-use std::str::FromStr;
+use std::{io::IsTerminal, str::FromStr};
 
 use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 
@@ -33,7 +33,12 @@ pub fn init(format: LogFormat, filter: &str) {
     let registry = tracing_subscriber::registry().with(filter);
     let outcome = match format {
         LogFormat::Text => registry
-            .with(fmt::layer().with_writer(std::io::stderr).with_target(false))
+            .with(
+                fmt::layer()
+                    .with_writer(std::io::stderr)
+                    .with_ansi(std::io::stderr().is_terminal())
+                    .with_target(false),
+            )
             .try_init(),
         LogFormat::Json => registry
             .with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr))

@@ -95,7 +95,7 @@ async fn session(
             },
             () = tokio::time::sleep_until(due) => session.tick(origin.elapsed()),
         };
-        if let Err(reason) = act(actions, &mut session, shared, &outbox, origin).await {
+        if let Err(reason) = act(actions, &mut session, shared, &outbox).await {
             return (session.into_state(), reason);
         }
     }
@@ -107,7 +107,6 @@ async fn act(
     session: &mut ClientSession,
     shared: &Arc<Shared>,
     outbox: &mpsc::Sender<pb::DataPlaneMessage>,
-    origin: Instant,
 ) -> Result<(), String> {
     let mut queue: std::collections::VecDeque<_> = actions.into();
     while let Some(action) = queue.pop_front() {
@@ -125,7 +124,8 @@ async fn act(
                         .as_ref()
                         .map_or(0, super::cache::Cache::persisted),
                     requests_in_flight: u32::try_from(shared.metrics.in_flight.get()).unwrap_or(0),
-                    uptime_ms: u64::try_from(origin.elapsed().as_millis()).unwrap_or(u64::MAX),
+                    uptime_ms: u64::try_from(shared.begun.elapsed().as_millis())
+                        .unwrap_or(u64::MAX),
                     ..pb::Status::default()
                 });
                 send(outbox, status).await?;

@@ -1,0 +1,33 @@
+//! Where everything is in the store.
+
+use sluicegate_model::ResourceRef;
+
+/// What the desired state is made of; one watch covers it, and every change is one revision in it.
+pub(crate) const CONFIG: &str = "config/";
+/// Rewritten by every change, which compares it: that is what puts changes in one order.
+pub(crate) const HEAD: &str = "config/head";
+/// Followed by kind and name.
+pub(crate) const RESOURCE: &str = "config/resource/";
+const HISTORY: &str = "history/";
+const IDEMPOTENCY: &str = "idem/";
+const AUTH: &str = "auth/";
+
+/// Key of one resource.
+pub(crate) fn resource(reference: &ResourceRef) -> String {
+    format!("{RESOURCE}{reference}")
+}
+
+/// Key of the record of the change with this number.
+pub(crate) fn history(sequence: u64) -> String {
+    format!("{HISTORY}{sequence:020}")
+}
+
+/// Key of what became of a call; `name` is a digest, so that it is a legal key whatever was sent.
+pub(crate) fn idempotency(name: &str) -> String {
+    format!("{IDEMPOTENCY}{name}")
+}
+
+/// Key of the hash of a role's token.
+pub(crate) fn token(role: &str) -> String {
+    format!("{AUTH}{role}")
+}

@@ -1,0 +1,24 @@
+//! What the control plane decides: the desired state, how it may change, what data planes are told
+//! and which of them run it. No transport.
+
+pub mod apply;
+pub mod auth;
+pub mod desired;
+mod error;
+pub mod fleet;
+pub mod history;
+mod idempotency;
+mod keys;
+pub mod publish;
+mod ring;
+pub mod secrets;
+pub mod state;
+
+pub use apply::{Applier, Change, Desire, Difference, Outcome, Request};
+pub use auth::{Auth, Issued, Role, Tokens};
+pub use desired::{Changes, Desired};
+pub use error::{CoreError, Moved};
+pub use fleet::{DataPlane, Fleet, Progress, Session};
+pub use history::History;
+pub use publish::Publication;
+pub use state::{ChangeEvent, State, Stored};

@@ -1,0 +1,152 @@
+//! The admin API.
+
+mod changes;
+mod list;
+mod watch;
+
+use std::sync::Arc;
+
+use sluicegate_control_core::{Applier, Desired, Fleet, History};
+use sluicegate_model::path::Path;
+use sluicegate_proto::admin::v1::{self as pb, admin_server::Admin};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+use crate::{metrics::Metrics, paging, status, wire};
+
+/// History entries on a page.
+const DEFAULT_HISTORY: usize = 50;
+const MAX_HISTORY: usize = 500;
+
+/// Author of changes until callers have names of their own.
+const AUTHOR: &str = "admin";
+
+/// Answers the calls.
+#[derive(Debug)]
+pub(crate) struct AdminService {
+    pub(crate) desired: Arc<Desired>,
+    pub(crate) applier: Arc<Applier>,
+    pub(crate) history: History,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) replica_id: String,
+    /// Ends watches.
+    pub(crate) stopping: CancellationToken,
+}
+
+#[tonic::async_trait]
+impl Admin for AdminService {
+    type WatchStream = ReceiverStream<Result<pb::WatchEvent, Status>>;
+
+    async fn apply(
+        &self,
+        request: Request<pb::ApplyRequest>,
+    ) -> Result<Response<pb::ApplyReply>, Status> {
+        self.apply_changes(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn delete(
+        &self,
+        request: Request<pb::DeleteRequest>,
+    ) -> Result<Response<pb::ApplyReply>, Status> {
+        self.delete_resources(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn rollback(
+        &self,
+        request: Request<pb::RollbackRequest>,
+    ) -> Result<Response<pb::ApplyReply>, Status> {
+        self.roll_back(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn get(
+        &self,
+        request: Request<pb::GetRequest>,
+    ) -> Result<Response<pb::GetReply>, Status> {
+        let request = request.into_inner();
+        let reference = wire::reference(request.r#ref.as_ref(), &Path::root().field("ref"))
+            .map_err(status::fault)?;
+        let state = self.desired.snapshot();
+        let Some(stored) = state.resources.get(&reference) else {
+            return Err(status::status(state.not_found(&reference)));
+        };
+        let resource = Some(wire::shown(stored));
+        Ok(Response::new(pb::GetReply { resource, at: wire::point(&state.point()) }))
+    }
+
+    async fn list(
+        &self,
+        request: Request<pb::ListRequest>,
+    ) -> Result<Response<pb::ListReply>, Status> {
+        let state = self.desired.snapshot();
+        let page = list::page(&state, &request.into_inner());
+        page.map(Response::new).map_err(|violations| status::invalid(&violations))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<pb::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let request = request.into_inner();
+        let kinds =
+            wire::kinds(&request.kinds, "kinds").map_err(|found| status::invalid(&found))?;
+        let events = watch::start(
+            self.desired.clone(),
+            kinds,
+            request.after_revision,
+            self.stopping.clone(),
+        );
+        Ok(Response::new(events))
+    }
+
+    async fn history(
+        &self,
+        request: Request<pb::HistoryRequest>,
+    ) -> Result<Response<pb::HistoryReply>, Status> {
+        let request = request.into_inner();
+        let count =
+            paging::size(request.page_size, DEFAULT_HISTORY, MAX_HISTORY).map_err(status::fault)?;
+        let newest = paging::first_change(&request.page_token).map_err(status::fault)?;
+        let newest = newest.unwrap_or_else(|| self.desired.snapshot().sequence);
+        let page = self.history.page(newest, count).await.map_err(|error| {
+            self.metrics.failed(&error);
+            status::status(error)
+        })?;
+        let full = page.len() == count;
+        let mut reply = pb::HistoryReply::default();
+        let mut bytes = 0;
+        for entry in &page {
+            let shown = wire::history_entry(entry);
+            bytes += prost::Message::encoded_len(&shown);
+            if bytes > paging::PAGE_BYTES && !reply.entries.is_empty() {
+                reply.next_page_token = paging::from_change(entry.sequence);
+                return Ok(Response::new(reply));
+            }
+            reply.entries.push(shown);
+        }
+        if let Some(last) = page.last().filter(|last| full && last.sequence > 1) {
+            reply.next_page_token = paging::from_change(last.sequence - 1);
+        }
+        Ok(Response::new(reply))
+    }
+
+    async fn fleet_status(
+        &self,
+        _request: Request<pb::FleetStatusRequest>,
+    ) -> Result<Response<pb::FleetStatusReply>, Status> {
+        Ok(Response::new(pb::FleetStatusReply {
+            head: wire::point(&self.desired.snapshot().point()),
+            data_planes: self.fleet.list().into_iter().map(wire::data_plane).collect(),
+            replica_id: self.replica_id.clone(),
+            store_unavailable: self.desired.outage().is_some(),
+        }))
+    }
+
+    async fn create_api_key(
+        &self,
+        request: Request<pb::CreateApiKeyRequest>,
+    ) -> Result<Response<pb::CreateApiKeyReply>, Status> {
+        self.create_key(request.into_inner()).await.map(Response::new)
+    }
+}

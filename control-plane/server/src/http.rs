@@ -1,0 +1,75 @@
+//! Health and metrics over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde_json::{Map, Value, json};
+use sluicegate_control_core::{Desired, Fleet, Publication};
+use sluicegate_telemetry::metric;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::{Levels, Metrics};
+
+/// What the answers are about.
+#[derive(Debug, Clone)]
+pub(crate) struct Health {
+    pub(crate) desired: Arc<Desired>,
+    pub(crate) publication: Arc<Publication>,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) replica_id: String,
+    pub(crate) stopping: CancellationToken,
+}
+
+/// The paths.
+pub(crate) fn router(health: Health) -> Router {
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(health)
+}
+
+/// Ready from the first state on, also while the store is away: streams and reads are served.
+async fn ready(State(health): State<Health>) -> Response {
+    let state = health.desired.snapshot();
+    let stopping = health.stopping.is_cancelled();
+    let outage = health.desired.outage();
+    let body = json!({
+        "status": if stopping { "stopping" } else { "ready" },
+        "store": if outage.is_some() { "unavailable" } else { "available" },
+        "store_error": outage,
+        "revision": state.revision,
+        "resources": state.resources.len(),
+        "broken": broken(&health),
+        "replica_id": health.replica_id,
+    });
+    let code = if stopping { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    (code, [(CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
+}
+
+async fn metrics(State(health): State<Health>) -> Response {
+    let state = health.desired.snapshot();
+    let text = health.metrics.render(Levels {
+        head: state.revision,
+        resources: state.resources.len(),
+        broken: broken(&health).len(),
+        data_planes: health.fleet.connected(),
+        store_up: health.desired.outage().is_none(),
+    });
+    ([(CONTENT_TYPE, metric::CONTENT_TYPE)], text).into_response()
+}
+
+/// Resources that are stored but not served, with the reason.
+fn broken(health: &Health) -> Map<String, Value> {
+    let state = health.desired.snapshot();
+    let stored = state.broken.iter().map(|(name, broken)| (name.clone(), json!(broken.reason)));
+    let unpublished = health.publication.broken().into_iter();
+    stored.chain(unpublished.map(|(of, reason)| (of.to_string(), json!(reason)))).collect()
+}

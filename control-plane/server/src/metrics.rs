@@ -1,0 +1,140 @@
+//! What the control plane counts.
+
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+use sluicegate_control_core::{CoreError, Outcome};
+use sluicegate_store::StoreError;
+use sluicegate_telemetry::metric;
+
+/// Counters that move as things happen, and gauges that are set when they are looked at.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    changes: Family<[(&'static str, &'static str); 1], Counter>,
+    store_errors: Counter,
+    acks: Counter,
+    refusals: Counter,
+    rejected: Counter,
+    head: Gauge,
+    resources: Gauge,
+    broken: Gauge,
+    data_planes: Gauge,
+    store_up: Gauge,
+}
+
+/// What the gauges show.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Levels {
+    pub(crate) head: u64,
+    pub(crate) resources: usize,
+    pub(crate) broken: usize,
+    pub(crate) data_planes: usize,
+    pub(crate) store_up: bool,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut metrics = Self {
+            registry: metric::registry(),
+            changes: Family::default(),
+            store_errors: Counter::default(),
+            acks: Counter::default(),
+            refusals: Counter::default(),
+            rejected: Counter::default(),
+            head: Gauge::default(),
+            resources: Gauge::default(),
+            broken: Gauge::default(),
+            data_planes: Gauge::default(),
+            store_up: Gauge::default(),
+        };
+        let registry = metrics.registry.sub_registry_with_prefix("control");
+        registry.register(
+            "changes",
+            "Calls that change the configuration, by outcome",
+            metrics.changes.clone(),
+        );
+        registry.register(
+            "store_errors",
+            "Calls that failed because of the configuration store",
+            metrics.store_errors.clone(),
+        );
+        registry.register(
+            "policy_acks",
+            "Change sets that data planes took over",
+            metrics.acks.clone(),
+        );
+        registry.register(
+            "policy_refusals",
+            "Change sets that data planes refused as a whole",
+            metrics.refusals.clone(),
+        );
+        registry.register(
+            "policy_rejected_resources",
+            "Single resources that data planes kept in their previous version",
+            metrics.rejected.clone(),
+        );
+        registry.register("head_revision", "Revision of the configuration", metrics.head.clone());
+        registry.register("resources", "Resources served", metrics.resources.clone());
+        registry.register(
+            "broken_resources",
+            "Resources stored but not served",
+            metrics.broken.clone(),
+        );
+        registry.register("data_planes", "Data planes connected", metrics.data_planes.clone());
+        registry.register(
+            "store_up",
+            "1 while the configuration store can be watched",
+            metrics.store_up.clone(),
+        );
+        metrics
+    }
+
+    /// A call that changes the configuration has ended.
+    pub(crate) fn changed(&self, outcome: &Result<Outcome, CoreError>, dry_run: bool) {
+        let name = match outcome {
+            Ok(_) if dry_run => "dry_run",
+            Ok(outcome) if outcome.repeated => "repeated",
+            Ok(outcome) if outcome.differences.is_empty() => "unchanged",
+            Ok(_) => "changed",
+            Err(CoreError::Invalid(_)) => "invalid",
+            Err(CoreError::Conflict(_)) => "conflict",
+            Err(CoreError::NotFound { .. }) => "not_found",
+            Err(CoreError::Store(StoreError::Unavailable { .. })) => "store_unavailable",
+            Err(_) => "failed",
+        };
+        self.changes.get_or_create(&[("outcome", name)]).inc();
+        if let Err(error) = outcome {
+            self.failed(error);
+        }
+    }
+
+    /// A call has failed.
+    pub(crate) fn failed(&self, error: &CoreError) {
+        if matches!(error, CoreError::Store(_) | CoreError::Corrupt { .. }) {
+            self.store_errors.inc();
+        }
+    }
+
+    /// A data plane has answered a change set.
+    pub(crate) fn answered(&self, applied: bool, rejected: usize) {
+        if applied {
+            self.acks.inc()
+        } else {
+            self.refusals.inc()
+        };
+        self.rejected.inc_by(rejected as u64);
+    }
+
+    /// The exposition.
+    pub(crate) fn render(&self, levels: Levels) -> String {
+        let set = |gauge: &Gauge, value: u64| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        set(&self.head, levels.head);
+        set(&self.resources, levels.resources as u64);
+        set(&self.broken, levels.broken as u64);
+        set(&self.data_planes, levels.data_planes as u64);
+        set(&self.store_up, u64::from(levels.store_up));
+        metric::render(&self.registry)
+    }
+}

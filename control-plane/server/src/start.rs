@@ -1,0 +1,131 @@
+//! Putting the parts together.
+
+use std::{sync::Arc, time::Duration};
+
+use sluicegate_control_core::{
+    Applier, Auth, CoreError, Desired, Fleet, History, Issued, Publication, Tokens,
+    secrets::watch::SecretWatch,
+};
+use sluicegate_model::{seal::SealKey, secret::Secret};
+use sluicegate_protocol::policy::ServerConfig;
+use sluicegate_store::ConfigStore;
+use sluicegate_telemetry::task::AbortOnDrop;
+
+use crate::metrics::Metrics;
+
+/// What a control plane is started with.
+#[derive(Debug)]
+pub struct Config {
+    pub store: Arc<dyn ConfigStore>,
+    /// Secrets are stored under it; replicas share it.
+    pub seal_key: SealKey,
+    /// Name of this replica.
+    pub replica_id: String,
+    /// `None`: the one in the store, or a new one.
+    pub admin_token: Option<Secret>,
+    /// `None`: the one in the store, or a new one.
+    pub node_token: Option<Secret>,
+    /// Makes a new admin token, unless one is given.
+    pub reset_admin_token: bool,
+    /// How long the store may take to answer.
+    pub start_timeout: Duration,
+    /// How policy streams wait; the replica's name is filled in.
+    pub policy: ServerConfig,
+}
+
+impl Config {
+    /// The usual configuration.
+    pub fn new(
+        store: Arc<dyn ConfigStore>,
+        seal_key: SealKey,
+        replica_id: impl Into<String>,
+    ) -> Self {
+        Self {
+            store,
+            seal_key,
+            replica_id: replica_id.into(),
+            admin_token: None,
+            node_token: None,
+            reset_admin_token: false,
+            start_timeout: Duration::from_secs(60),
+            policy: ServerConfig::default(),
+        }
+    }
+}
+
+/// A running control plane, to be served. It stops when it is dropped.
+#[derive(Debug)]
+pub struct ControlPlane {
+    pub(crate) desired: Arc<Desired>,
+    pub(crate) applier: Arc<Applier>,
+    pub(crate) history: History,
+    pub(crate) publication: Arc<Publication>,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) auth: Arc<Auth>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) policy: ServerConfig,
+    _tasks: [AbortOnDrop<()>; 3],
+}
+
+impl ControlPlane {
+    /// Reads the configuration and keeps it current. Waits for a store that does not answer, for at
+    /// most the configured time. Also returns the tokens that were made: nothing else ever shows them.
+    ///
+    /// # Errors
+    /// When the store stays away or refuses, or a given token cannot be one.
+    pub async fn start(config: Config) -> Result<(Self, Issued), CoreError> {
+        let Config { store, seal_key, replica_id, .. } = config;
+        let (desired, watching) = Desired::start(store.clone(), config.start_timeout).await?;
+        let tokens = Tokens {
+            admin: config.admin_token,
+            node: config.node_token,
+            reset_admin: config.reset_admin_token,
+        };
+        let (auth, issued) = Auth::start(store.clone(), tokens).await?;
+        let fleet = Fleet::new();
+        let (publication, publishing) =
+            Publication::start(desired.clone(), seal_key.clone(), fleet.clone());
+        let applier = Arc::new(Applier::new(store.clone(), desired.clone(), seal_key.clone()));
+        let secrets = SecretWatch::new(desired.clone(), applier.clone(), seal_key).start();
+        let state = desired.snapshot();
+        tracing::info!(
+            store = store.kind(),
+            location = store.location(),
+            revision = state.revision,
+            resources = state.resources.len(),
+            "the configuration is loaded"
+        );
+        let control_plane = Self {
+            desired,
+            applier,
+            history: History::new(store),
+            publication,
+            fleet,
+            auth: Arc::new(auth),
+            metrics: Arc::new(Metrics::new()),
+            policy: ServerConfig { replica_id, ..config.policy },
+            _tasks: [watching, publishing, secrets],
+        };
+        Ok((control_plane, issued))
+    }
+
+    /// The desired state.
+    pub fn desired(&self) -> &Arc<Desired> {
+        &self.desired
+    }
+
+    /// Changes the desired state, as the admin API does.
+    pub fn applier(&self) -> &Arc<Applier> {
+        &self.applier
+    }
+
+    /// What data planes are told.
+    pub fn publication(&self) -> &Arc<Publication> {
+        &self.publication
+    }
+
+    /// The data planes of this replica.
+    pub fn fleet(&self) -> &Arc<Fleet> {
+        &self.fleet
+    }
+}

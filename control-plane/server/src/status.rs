@@ -1,0 +1,197 @@
+//! The one place that turns errors into gRPC statuses, with details that programs can read.
+
+use std::{collections::HashMap, time::Duration};
+
+use sluicegate_control_core::CoreError;
+use sluicegate_model::{Violation, Violations};
+use sluicegate_store::StoreError;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, FieldViolation, PreconditionViolation, StatusExt};
+
+const DOMAIN: &str = "sluicegate";
+/// Details travel in a header, and common clients take headers of 16 KiB in all.
+const MAX_DETAILS: usize = 6 * 1024;
+/// Longest text of one detail, in bytes.
+const MAX_TEXT: usize = 1024;
+/// When to try again after the store was away.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// The status for an error.
+pub(crate) fn status(error: CoreError) -> Status {
+    let message = capped(&error.to_string());
+    match error {
+        CoreError::Invalid(violations) => invalid(&violations),
+        CoreError::Conflict(moved) => {
+            let violations = moved.iter().map(|moved| {
+                let subject = moved.reference.to_string();
+                PreconditionViolation::new("VERSION", subject, moved.to_string())
+            });
+            let cost = |one: &PreconditionViolation| one.subject.len() + one.description.len();
+            let (mut violations, left) = fitting(violations, cost);
+            if left > 0 {
+                let more = format!("and {left} more");
+                violations.push(PreconditionViolation::new("VERSION", "", more));
+            }
+            let details = ErrorDetails::with_precondition_failure(violations);
+            Status::with_error_details(Code::FailedPrecondition, message, details)
+        }
+        CoreError::NotFound { reference, near } => {
+            let kind = reference.kind.singular();
+            let hint = near.map(|near| format!("did you mean '{near}'?")).unwrap_or_default();
+            let details = ErrorDetails::with_resource_info(kind, reference.name, "", hint);
+            Status::with_error_details(Code::NotFound, message, details)
+        }
+        CoreError::IdempotencyKeyReused => {
+            reason(Code::FailedPrecondition, message, "IDEMPOTENCY_KEY_REUSED", &[])
+        }
+        CoreError::HistoryTooShort { asked, oldest } => {
+            let facts = [("asked", asked), ("oldest", oldest)];
+            reason(Code::OutOfRange, message, "HISTORY_TOO_SHORT", &facts)
+        }
+        CoreError::RevisionAhead { asked, head } => {
+            let facts = [("asked", asked), ("head", head)];
+            reason(Code::OutOfRange, message, "REVISION_AHEAD", &facts)
+        }
+        CoreError::Contended { .. } => retryable(Code::Aborted, message, "CONTENDED"),
+        CoreError::Store(StoreError::Unavailable { .. }) | CoreError::StoreAway { .. } => {
+            retryable(Code::Unavailable, message, "STORE_UNAVAILABLE")
+        }
+        CoreError::Store(
+            StoreError::TooLarge { actual, limit, .. } | StoreError::TooMany { actual, limit, .. },
+        ) => {
+            let facts = [("actual", actual as u64), ("limit", limit as u64)];
+            let message = format!("{message}; make the change in several smaller ones");
+            reason(Code::InvalidArgument, message, "CHANGE_TOO_LARGE", &facts)
+        }
+        CoreError::Store(
+            StoreError::Refused { .. } | StoreError::Misconfigured { .. } | StoreError::File { .. },
+        ) => reason(Code::Internal, message, "STORE_REFUSED", &[]),
+        CoreError::Corrupt { .. } => reason(Code::DataLoss, message, "STORE_CORRUPT", &[]),
+        CoreError::BadToken { .. } | CoreError::Seal(_) | CoreError::NoRandomness(_) => {
+            reason(Code::Internal, message, "INTERNAL", &[])
+        }
+    }
+}
+
+/// The status for one fault of a request.
+pub(crate) fn fault(violation: Violation) -> Status {
+    invalid(&violation.into())
+}
+
+/// The status for faults of a request: as many as fit, and how many there are.
+pub(crate) fn invalid(violations: &Violations) -> Status {
+    let count = violations.0.len();
+    let message = if count == 1 {
+        "the request has a fault".to_owned()
+    } else {
+        format!("the request has {count} faults")
+    };
+    let fields = violations.0.iter().map(|violation| {
+        FieldViolation::new(capped(&violation.location()), capped(&violation.text()))
+    });
+    let cost = |field: &FieldViolation| field.field.len() + field.description.len();
+    let (mut fields, left) = fitting(fields, cost);
+    if left > 0 {
+        fields.push(FieldViolation::new("", format!("and {left} more")));
+    }
+    let details = ErrorDetails::with_bad_request(fields);
+    Status::with_error_details(Code::InvalidArgument, message, details)
+}
+
+/// The status for a token that is missing or wrong.
+pub(crate) fn unauthenticated(message: &str) -> Status {
+    reason(Code::Unauthenticated, message.to_owned(), "UNAUTHENTICATED", &[])
+}
+
+/// The status for streams that end because this replica does.
+pub(crate) fn stopping() -> Status {
+    retryable(Code::Unavailable, "this control plane is stopping".to_owned(), "STOPPING")
+}
+
+fn reason(code: Code, message: String, reason: &str, facts: &[(&str, u64)]) -> Status {
+    let facts: HashMap<_, _> =
+        facts.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
+    Status::with_error_details(code, message, ErrorDetails::with_error_info(reason, DOMAIN, facts))
+}
+
+fn retryable(code: Code, message: String, reason: &str) -> Status {
+    let mut details = ErrorDetails::with_retry_info(Some(RETRY));
+    details.set_error_info(reason, DOMAIN, HashMap::new());
+    Status::with_error_details(code, message, details)
+}
+
+/// Those that fit into a header, and how many do not.
+fn fitting<T>(
+    all: impl ExactSizeIterator<Item = T>,
+    cost: impl Fn(&T) -> usize,
+) -> (Vec<T>, usize) {
+    let count = all.len();
+    let mut size = 0;
+    let fits = |one: &T| {
+        size += cost(one) + 16;
+        size <= MAX_DETAILS
+    };
+    let fitting: Vec<_> = all.take_while(fits).collect();
+    let left = count - fitting.len();
+    (fitting, left)
+}
+
+/// At most [`MAX_TEXT`] bytes of a text.
+fn capped(text: &str) -> String {
+    let end = text.floor_char_boundary(MAX_TEXT);
+    match text.get(..end) {
+        Some(start) if end < text.len() => format!("{start}…"),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_control_core::Moved;
+    use sluicegate_model::{Kind, ResourceRef, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn faults_name_their_fields() {
+        let reference = ResourceRef::new(Kind::Provider, "p");
+        let violation = Violation::new(Path::parse("base_url"), "is no URL").hint("use https");
+        let status = status(CoreError::Invalid(violation.of(&reference).into()));
+        assert_eq!(status.code(), Code::InvalidArgument);
+        let details = status.get_details_bad_request().unwrap();
+        let expected = FieldViolation::new("provider/p: base_url", "is no URL; use https");
+        assert_eq!(details.field_violations, [expected]);
+    }
+
+    #[test]
+    fn many_faults_still_fit_into_a_header() {
+        let violation = |n| Violation::new(Path::parse("x"), format!("{n} {}", "y".repeat(200)));
+        let status = invalid(&Violations((0..500).map(violation).collect()));
+        assert_eq!(status.message(), "the request has 500 faults");
+        assert!(status.details().len() < 8 * 1024);
+        let details = status.get_details_bad_request().unwrap();
+        let last = details.field_violations.last().unwrap();
+        let told = details.field_violations.len() - 1;
+        assert_eq!(last.description, format!("and {} more", 500 - told));
+    }
+
+    #[test]
+    fn conflicts_name_both_versions() {
+        let reference = ResourceRef::new(Kind::Model, "m");
+        let status = status(CoreError::Conflict(vec![Moved { reference, expected: 3, actual: 7 }]));
+        assert_eq!(status.code(), Code::FailedPrecondition);
+        let details = status.get_details_precondition_failure().unwrap();
+        let expected =
+            PreconditionViolation::new("VERSION", "model/m", "expected version 3, but it has 7");
+        assert_eq!(details.violations, [expected]);
+    }
+
+    #[test]
+    fn an_absent_store_says_when_to_try_again() {
+        let error = StoreError::Unavailable { store: "etcd", reason: "no leader".into() };
+        let status = status(CoreError::Store(error));
+        assert_eq!(status.code(), Code::Unavailable);
+        assert_eq!(status.get_details_retry_info().unwrap().retry_delay, Some(RETRY));
+        assert_eq!(status.get_details_error_info().unwrap().reason, "STORE_UNAVAILABLE");
+    }
+}

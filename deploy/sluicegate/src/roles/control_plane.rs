@@ -1,0 +1,123 @@
+//! The control plane's role.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::Context;
+use sluicegate_control_server::{Config, ControlPlane, Tls};
+use sluicegate_model::secret::Secret;
+use sluicegate_store::{
+    ConfigStore,
+    embedded::EmbeddedStore,
+    etcd::{Credentials, EtcdConfig, EtcdStore, EtcdTls},
+};
+
+use super::{ControlPlaneArgs, EtcdArgs, signal, state};
+use crate::output;
+
+/// Runs a control plane until a signal ends it.
+///
+/// # Errors
+/// When it cannot start, or a part of it ends by itself.
+pub(crate) async fn control_plane(args: ControlPlaneArgs) -> anyhow::Result<()> {
+    let stop = signal::stop()?;
+    let grpc = state::listen("control plane", "--listen", args.listen).await?;
+    let http = state::listen("control plane health", "--http-listen", args.http_listen).await?;
+    let tls = tls(&args)?;
+    state::directory(&args.state_dir)?;
+    let seal_file = args.seal_key_file.clone().unwrap_or_else(|| args.state_dir.join("seal.key"));
+    let seal_key = state::seal_key(&seal_file)?;
+    let store = store(&args.etcd, &args.state_dir).await?;
+    let location = format!("{} ({})", store.location(), store.kind());
+
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    output::line(&format!(
+        "sluicegate control plane {} '{}'",
+        env!("CARGO_PKG_VERSION"),
+        args.replica_id
+    ));
+    output::line(&format!("  admin, policy  {scheme}://{}", args.listen));
+    output::line(&format!(
+        "  health         http://{}  (/healthz /readyz /metrics)",
+        args.http_listen
+    ));
+    output::line(&format!("  state          {location}"));
+    output::line(&format!("  seal key       {}", seal_file.display()));
+    if tls.is_none() && !args.listen.ip().is_loopback() {
+        tracing::warn!(
+            listen = %args.listen,
+            "no TLS on an address that others reach: provider keys travel in the clear; give --tls-cert and --tls-key"
+        );
+    }
+
+    let config = Config {
+        admin_token: state::token_from_env("SLUICEGATE_ADMIN_TOKEN"),
+        node_token: state::token_from_env("SLUICEGATE_NODE_TOKEN"),
+        reset_admin_token: args.reset_admin_token,
+        ..Config::new(store, seal_key, args.replica_id.clone())
+    };
+    let started = tokio::select! {
+        started = ControlPlane::start(config) => started,
+        () = stop.cancelled() => return Ok(()),
+    };
+    let (plane, issued) = started.context("the control plane cannot start")?;
+    if let Some(token) = &issued.admin {
+        print_once("admin token", "SLUICEGATE_ADMIN_TOKEN", token);
+    }
+    if let Some(token) = &issued.node {
+        print_once("node token, for data planes", "SLUICEGATE_NODE_TOKEN", token);
+    }
+    output::line("ready");
+    plane.serve(grpc, http, tls, stop.cancelled_owned()).await?;
+    Ok(())
+}
+
+fn print_once(what: &str, variable: &str, token: &Secret) {
+    output::line(&format!("  {what} (shown this once; only its hash is kept):"));
+    output::line(&format!("    export {variable}={}", token.expose()));
+}
+
+/// The store that the options name.
+///
+/// # Errors
+/// When its options make no sense, or the embedded file is in use.
+async fn store(etcd: &EtcdArgs, state_dir: &Path) -> anyhow::Result<Arc<dyn ConfigStore>> {
+    if etcd.etcd.is_empty() {
+        return embedded(state_dir);
+    }
+    let mut config = EtcdConfig::new(etcd.etcd.iter().cloned());
+    config.prefix.clone_from(&etcd.etcd_prefix);
+    if let Some(user) = &etcd.etcd_user {
+        let password = state::token_from_env("SLUICEGATE_ETCD_PASSWORD")
+            .context("--etcd-user needs SLUICEGATE_ETCD_PASSWORD")?;
+        config.credentials =
+            Some(Credentials { user: user.clone(), password: password.expose().to_owned() });
+    }
+    if etcd.etcd_ca_file.is_some() || etcd.etcd_cert.is_some() {
+        config.tls = Some(EtcdTls {
+            ca: etcd.etcd_ca_file.clone(),
+            identity: etcd.etcd_cert.clone().zip(etcd.etcd_key.clone()),
+        });
+    }
+    Ok(Arc::new(EtcdStore::connect(config).await?))
+}
+
+/// The embedded store, with everything worth saying about it said.
+///
+/// # Errors
+/// When the file is in use or the folder cannot be used.
+pub(super) fn embedded(state_dir: &Path) -> anyhow::Result<Arc<dyn ConfigStore>> {
+    let (store, notices) = EmbeddedStore::open(state_dir)?;
+    for notice in notices {
+        output::line(&format!("  notice: {notice}"));
+        tracing::warn!("{notice}");
+    }
+    Ok(Arc::new(store))
+}
+
+fn tls(args: &ControlPlaneArgs) -> anyhow::Result<Option<Tls>> {
+    let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
+    let read = |path: &Path| {
+        std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    Ok(Some(Tls { certificate: read(certificate)?, key: read(key)? }))
+}

@@ -1,0 +1,224 @@
+//! The data plane's role.
+
+use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use sluicegate_model::secret::Secret;
+use sluicegate_proto::policy::v1::NodeIdentity;
+use sluicegate_proxy::{
+    Gateway,
+    metrics::Metrics,
+    ops::{self, Ops},
+    policy::Current,
+    report::Reporter,
+    server,
+    sync::{self, Sync, SyncConfig, cache::Cache},
+    upstream::Clients,
+};
+use sluicegate_telemetry::{record::RecordSink, task};
+use tokio::{net::TcpListener, sync::watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{AccessLog, DataPlaneArgs, TrafficArgs, signal, state};
+use crate::output;
+
+/// Runs a data plane until a signal ends it.
+///
+/// # Errors
+/// When it cannot start.
+pub(crate) async fn data_plane(args: DataPlaneArgs) -> anyhow::Result<()> {
+    let token = match state::token_from_env("SLUICEGATE_NODE_TOKEN") {
+        Some(token) => token,
+        None => match &args.node_token_file {
+            Some(path) => state::read_token(path)?
+                .with_context(|| format!("there is no token in {}", path.display()))?,
+            None => anyhow::bail!(
+                "no node token: set SLUICEGATE_NODE_TOKEN or give --node-token-file; the control plane printed it at its first start"
+            ),
+        },
+    };
+    let ca = match &args.ca_file {
+        Some(path) => {
+            Some(std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?)
+        }
+        None => None,
+    };
+    let stop = signal::stop()?;
+    let plane = DataPlane::bind(&args.traffic).await?;
+    let setup = Setup {
+        control_planes: args.control_plane.clone(),
+        ca,
+        token,
+        node_id: args.node_id.clone(),
+        advertise: args.advertise.clone(),
+        state_dir: args.state_dir.clone(),
+    };
+    output::line(&format!(
+        "sluicegate data plane {} '{}'",
+        env!("CARGO_PKG_VERSION"),
+        args.node_id
+    ));
+    output::line(&format!("  traffic        http://{}/v1", plane.traffic_address()));
+    output::line(&format!(
+        "  operations     http://{}  (/healthz /readyz /metrics)",
+        plane.ops_address()
+    ));
+    output::line(&format!("  control plane  {}", args.control_plane.join(", ")));
+    output::line(&format!("  state          {}", args.state_dir.display()));
+    let running = plane.start(&args.traffic, setup, stop)?;
+    running.ended().await;
+    Ok(())
+}
+
+/// What a data plane needs besides its traffic options.
+pub(super) struct Setup {
+    pub(super) control_planes: Vec<String>,
+    pub(super) ca: Option<Vec<u8>>,
+    pub(super) token: Secret,
+    pub(super) node_id: String,
+    pub(super) advertise: Option<String>,
+    pub(super) state_dir: std::path::PathBuf,
+}
+
+/// A data plane whose ports are its own.
+pub(super) struct DataPlane {
+    traffic: TcpListener,
+    ops: TcpListener,
+}
+
+impl DataPlane {
+    /// Takes the ports.
+    ///
+    /// # Errors
+    /// When one is in use.
+    pub(super) async fn bind(args: &TrafficArgs) -> anyhow::Result<Self> {
+        Ok(Self {
+            traffic: state::listen("traffic", "--listen", args.listen).await?,
+            ops: state::listen("operations", "--ops-listen", args.ops_listen).await?,
+        })
+    }
+
+    pub(super) fn traffic_address(&self) -> String {
+        address(&self.traffic)
+    }
+
+    pub(super) fn ops_address(&self) -> String {
+        address(&self.ops)
+    }
+
+    /// Starts to serve.
+    ///
+    /// # Errors
+    /// When an option makes no sense.
+    pub(super) fn start(
+        self,
+        args: &TrafficArgs,
+        setup: Setup,
+        stop: CancellationToken,
+    ) -> anyhow::Result<Running> {
+        let endpoints = setup
+            .control_planes
+            .iter()
+            .map(|address| sync::endpoint(address, setup.ca.as_deref()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let metrics = Arc::new(Metrics::new());
+        let (sink, writer) = record_sink(&args.access_log)?;
+        let cache = match Cache::open(&setup.state_dir) {
+            Ok(cache) => Some(cache),
+            Err(error) => {
+                tracing::error!(%error, directory = %setup.state_dir.display(), "no saved policy: the state folder cannot be used");
+                None
+            }
+        };
+        let config = SyncConfig {
+            endpoints,
+            token: setup.token,
+            node: NodeIdentity {
+                node_id: setup.node_id,
+                incarnation: u64::from_be_bytes(first_eight(uuid::Uuid::new_v4().into_bytes())),
+                build: env!("CARGO_PKG_VERSION").to_owned(),
+                address: setup.advertise.unwrap_or_else(|| self.traffic_address()),
+                schema_min: 1,
+                schema_max: sluicegate_proxy::sync::SCHEMA,
+                capabilities: Vec::new(),
+            },
+        };
+        let current = Arc::new(Current::default());
+        let clients = Clients::with_web_roots();
+        let (sync, notices) = Sync::start(config, cache, current.clone(), clients, metrics.clone());
+        for notice in notices {
+            tracing::warn!("{notice}");
+        }
+        let status = sync.status();
+        let gateway = Arc::new(Gateway {
+            current,
+            reporter: Reporter { sink, metrics: metrics.clone() },
+            max_body: args.max_body_bytes,
+            cut: CancellationToken::new(),
+        });
+        let ops_stop = CancellationToken::new();
+        let ops = Ops { metrics, status: status.clone(), draining: stop.clone() };
+        task::spawn("ops", ops::serve(self.ops, ops, ops_stop.clone()));
+        let drain = Duration::from_millis(args.drain_ms);
+        let serving = task::spawn("traffic", async move {
+            server::serve(self.traffic, gateway, drain, stop).await;
+            drop(sync);
+            ops_stop.cancel();
+        });
+        Ok(Running { status, serving, writer })
+    }
+}
+
+/// A data plane that serves.
+pub(super) struct Running {
+    status: watch::Receiver<sync::Status>,
+    serving: tokio::task::JoinHandle<()>,
+    writer: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Running {
+    /// Resolves once traffic can be sent here; `false` when it took longer than `patience`.
+    pub(super) async fn ready(&mut self, patience: Duration) -> bool {
+        let ready = self.status.wait_for(|status| status.ready());
+        matches!(tokio::time::timeout(patience, ready).await, Ok(Ok(_)))
+    }
+
+    /// Resolves when everything is drained and every record is written.
+    pub(super) async fn ended(self) {
+        if self.serving.await.is_err() {
+            tracing::error!("the traffic task ended by a panic");
+        }
+        let Some(writer) = self.writer else { return };
+        // Connection tasks that were cut may hold the sink for a moment longer.
+        let joined = tokio::task::spawn_blocking(move || writer.join().is_ok());
+        if tokio::time::timeout(Duration::from_secs(2), joined).await.is_err() {
+            tracing::warn!("the last access records may be missing");
+        }
+    }
+}
+
+type RecordWriter = (Option<RecordSink>, Option<std::thread::JoinHandle<()>>);
+
+fn record_sink(access_log: &AccessLog) -> anyhow::Result<RecordWriter> {
+    let out: Box<dyn Write + Send> = match access_log {
+        AccessLog::None => return Ok((None, None)),
+        AccessLog::Stdout => Box::new(std::io::stdout()),
+        AccessLog::File(path) => Box::new(
+            std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)
+                .with_context(|| format!("cannot open the access log {}", path.display()))?,
+        ),
+    };
+    let (sink, writer) = RecordSink::start(out);
+    Ok((Some(sink), Some(writer)))
+}
+
+fn address(listener: &TcpListener) -> String {
+    listener.local_addr().map_or_else(|_| "?".to_owned(), |address: SocketAddr| address.to_string())
+}
+
+fn first_eight(bytes: [u8; 16]) -> [u8; 8] {
+    bytes.first_chunk().copied().unwrap_or_default()
+}

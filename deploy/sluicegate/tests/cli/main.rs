@@ -1,0 +1,12 @@
+//! The built binary, from the command line to the exit code.
+
+#![allow(clippy::disallowed_methods, reason = "tests start tasks and processes as they like")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod change;
+mod fake;
+mod offline;
+mod program;
+mod read;
+mod trouble;
+mod upstream;
