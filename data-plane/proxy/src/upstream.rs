@@ -2,6 +2,7 @@
 
 mod connect;
 pub mod decode;
+mod proxy;
 
 use std::{
     collections::HashMap,
@@ -10,6 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::{HeaderValue, Uri};
 use http_body_util::Full;
 use hyper_util::{
     client::legacy,
@@ -18,6 +20,7 @@ use hyper_util::{
 use sluicegate_model::resource::HttpVersion;
 
 use connect::Connector;
+use proxy::Proxies;
 
 /// An HTTP client for one way of connecting. Cheap to clone; clones share the pool.
 pub type Client = legacy::Client<Connector, Full<Bytes>>;
@@ -43,13 +46,14 @@ struct ClientKind {
 #[derive(Debug, Clone)]
 pub struct Clients {
     tls: rustls::ClientConfig,
+    proxies: Arc<Proxies>,
     known: Arc<Mutex<HashMap<ClientKind, Client>>>,
 }
 
 impl Clients {
-    /// Clients that trust `tls`'s authorities.
+    /// Clients that trust `tls`'s authorities and use the proxies of the environment.
     pub fn new(tls: rustls::ClientConfig) -> Self {
-        Self { tls, known: Arc::default() }
+        Self { tls, proxies: Arc::new(Proxies::from_env()), known: Arc::default() }
     }
 
     /// Clients that trust the web's authorities.
@@ -65,6 +69,15 @@ impl Clients {
         known.entry(kind).or_insert_with(|| self.build(kind)).clone()
     }
 
+    /// What a forward proxy wants to be told with each request for this URL: nothing, unless it
+    /// asks for a name and is spoken to in plain HTTP. Tunnels tell theirs when they are made.
+    pub fn proxy_authorization(&self, uri: &Uri) -> Option<HeaderValue> {
+        if uri.scheme_str() == Some("https") {
+            return None;
+        }
+        self.proxies.intercept(uri)?.basic_auth().cloned()
+    }
+
     fn build(&self, kind: ClientKind) -> Client {
         legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -75,8 +88,7 @@ impl Clients {
             .http2_keep_alive_interval(PING_INTERVAL)
             .http2_keep_alive_timeout(PING_TIMEOUT)
             .http2_adaptive_window(true)
-            // The caller's spelling of nothing is kept: headers are ours.
             .set_host(true)
-            .build(Connector::new(&self.tls, kind.version, kind.connect))
+            .build(Connector::new(&self.tls, self.proxies.clone(), kind.version, kind.connect))
     }
 }

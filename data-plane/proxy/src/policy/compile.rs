@@ -170,12 +170,18 @@ fn provider(
             .transpose()
             .map_err(|error| format!("provider/{}: base_url: {error}", spec.name))?;
     }
+    let mut headers = spec.headers.clone();
+    if let Some(value) =
+        uris.iter().flatten().next().and_then(|uri| clients.proxy_authorization(uri))
+    {
+        headers.push((http::header::PROXY_AUTHORIZATION, value));
+    }
     Ok(Provider {
         name: spec.name.clone(),
         dialect,
         uris,
         timeouts: spec.timeouts,
-        headers: spec.headers.clone(),
+        headers,
         keyless: spec.keyless,
         credentials,
         client: clients.get(spec.http_version, spec.timeouts.connect, spec.max_idle_connections),
