@@ -12,7 +12,7 @@ use sluicegate_dialect::Endpoint;
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, timeout_at};
 
-use crate::respond::Refusal;
+use crate::refusal::Refusal;
 
 /// Longest time for a whole body to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(120);

@@ -8,7 +8,7 @@ use sluicegate_model::name::near_miss;
 
 use crate::{
     policy::{Caller, Model, Policy},
-    respond::Refusal,
+    refusal::Refusal,
 };
 
 /// Most near misses that an error names.

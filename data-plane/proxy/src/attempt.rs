@@ -12,8 +12,8 @@ use sluicegate_telemetry::record::AttemptRecord;
 use tokio::time::Instant;
 
 use crate::{
+    refusal::Refusal,
     report::{Report, target_record},
-    respond::Refusal,
     route::{Choice, Plan},
     trace::Trace,
 };

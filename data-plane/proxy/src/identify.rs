@@ -8,7 +8,7 @@ use sluicegate_telemetry::clock;
 
 use crate::{
     policy::{Caller, Policy},
-    respond::Refusal,
+    refusal::Refusal,
 };
 
 /// The caller that the request's key names.

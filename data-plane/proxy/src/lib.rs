@@ -16,6 +16,7 @@ pub mod models;
 pub mod ops;
 pub mod pipeline;
 pub mod policy;
+pub mod refusal;
 pub mod relay;
 pub mod report;
 pub mod respond;

@@ -25,8 +25,8 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::{
     attempt::OpenStream,
+    refusal::Refusal,
     report::Report,
-    respond::Refusal,
     route::Choice,
     settle::{Estimate, settle},
     upstream::decode::Decoded,

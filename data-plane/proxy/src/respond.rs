@@ -1,227 +1,24 @@
-//! The closed table of errors that callers see, in OpenAI's form. Nothing else picks a status.
+//! From a refusal to an answer in OpenAI's form: the body, the headers, the in-band event.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
-use sluicegate_dialect::{Fault, InvalidCall, redact};
-use sluicegate_model::Outcome;
+use sluicegate_dialect::{redact, sse::write_event};
 
-use crate::{body::Body, report::Report, trace::REQUEST_ID};
+use crate::{
+    body::Body,
+    refusal::{Refusal, Shown},
+    report::Report,
+    trace::REQUEST_ID,
+};
 
 /// How many attempts a request took.
 pub const ATTEMPTS: HeaderName = HeaderName::from_static("x-sluicegate-attempts");
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
-/// Why a request was not answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    NotReady,
-    NoSuchPath {
-        path: String,
-    },
-    MethodNotAllowed {
-        allow: &'static str,
-    },
-    MissingKey,
-    BadAuthorization(&'static str),
-    UnknownKey,
-    KeyDisabled,
-    KeyExpired,
-    BodyTooLarge {
-        limit: usize,
-    },
-    BodyBroken(String),
-    BodyTimeout,
-    UnknownCoding(String),
-    Invalid(InvalidCall),
-    UnknownModel {
-        model: String,
-        near: Vec<String>,
-    },
-    ModelNotAllowed {
-        model: String,
-    },
-    /// The model has no target that serves this endpoint, or none with a usable key.
-    NoTarget {
-        model: String,
-        endpoint: &'static str,
-        served: bool,
-    },
-    ShuttingDown,
-    /// Every attempt failed; this is the last one's fault.
-    Upstream {
-        fault: Fault,
-        provider: String,
-    },
-}
-
-/// A row of the table.
-struct Shown {
-    status: StatusCode,
-    kind: &'static str,
-    code: &'static str,
-    message: String,
-    param: Option<String>,
-    retry: Option<Duration>,
-}
-
 impl Refusal {
-    fn shown(&self) -> Shown {
-        const INVALID: &str = "invalid_request_error";
-        let row = |status, kind, code, message: String| Shown {
-            status,
-            kind,
-            code,
-            message,
-            param: None,
-            retry: None,
-        };
-        match self {
-            Self::NotReady => Shown {
-                retry: Some(Duration::from_secs(1)),
-                ..row(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "server_error",
-                    "not_ready",
-                    "the gateway has no policy yet; try again shortly".into(),
-                )
-            },
-            Self::NoSuchPath { path } => row(
-                StatusCode::NOT_FOUND,
-                INVALID,
-                "unknown_url",
-                format!(
-                    "unknown path {path}; this gateway serves /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/models"
-                ),
-            ),
-            Self::MethodNotAllowed { allow } => row(
-                StatusCode::METHOD_NOT_ALLOWED,
-                INVALID,
-                "method_not_allowed",
-                format!("this path takes {allow}"),
-            ),
-            Self::MissingKey => row(
-                StatusCode::UNAUTHORIZED,
-                INVALID,
-                "missing_api_key",
-                "no API key given; send 'Authorization: Bearer KEY'".into(),
-            ),
-            Self::BadAuthorization(what) => {
-                row(StatusCode::UNAUTHORIZED, INVALID, "invalid_api_key", (*what).to_owned())
-            }
-            Self::UnknownKey => row(
-                StatusCode::UNAUTHORIZED,
-                INVALID,
-                "invalid_api_key",
-                "the API key is not known to this gateway".into(),
-            ),
-            Self::KeyDisabled => row(
-                StatusCode::UNAUTHORIZED,
-                INVALID,
-                "api_key_disabled",
-                "the API key is disabled".into(),
-            ),
-            Self::KeyExpired => row(
-                StatusCode::UNAUTHORIZED,
-                INVALID,
-                "api_key_expired",
-                "the API key has expired".into(),
-            ),
-            Self::BodyTooLarge { limit } => row(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                INVALID,
-                "request_too_large",
-                format!("the request body is over the gateway's limit of {limit} bytes"),
-            ),
-            Self::BodyBroken(what) => row(
-                StatusCode::BAD_REQUEST,
-                INVALID,
-                "invalid_body",
-                format!("the request body cannot be read: {what}"),
-            ),
-            Self::BodyTimeout => row(
-                StatusCode::REQUEST_TIMEOUT,
-                INVALID,
-                "request_timeout",
-                "the request body did not arrive in time".into(),
-            ),
-            Self::UnknownCoding(message) => row(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                INVALID,
-                "unsupported_content_encoding",
-                message.clone(),
-            ),
-            Self::Invalid(fault) => Shown {
-                param: fault.param().map(str::to_owned),
-                ..row(StatusCode::BAD_REQUEST, INVALID, "invalid_request", fault.to_string())
-            },
-            Self::UnknownModel { model, near } => {
-                let hint = match near.as_slice() {
-                    [] => "GET /v1/models lists the models of this key".to_owned(),
-                    near => format!(
-                        "did you mean {}?",
-                        near.iter().map(|n| format!("'{n}'")).collect::<Vec<_>>().join(" or ")
-                    ),
-                };
-                Shown {
-                    param: Some("model".into()),
-                    ..row(
-                        StatusCode::NOT_FOUND,
-                        INVALID,
-                        "model_not_found",
-                        format!("the model '{model}' does not exist; {hint}"),
-                    )
-                }
-            }
-            Self::ModelNotAllowed { model } => Shown {
-                param: Some("model".into()),
-                ..row(
-                    StatusCode::FORBIDDEN,
-                    INVALID,
-                    "model_not_allowed",
-                    format!(
-                        "this API key may not use the model '{model}'; GET /v1/models lists those it may"
-                    ),
-                )
-            },
-            Self::NoTarget { model, endpoint, served } => row(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "server_error",
-                "no_target",
-                if *served {
-                    format!("no provider of the model '{model}' has a usable key")
-                } else {
-                    format!("no provider of the model '{model}' serves {endpoint}")
-                },
-            ),
-            Self::ShuttingDown => Shown {
-                retry: Some(Duration::from_secs(1)),
-                ..row(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "server_error",
-                    "gateway_shutting_down",
-                    "the gateway is shutting down; try again".into(),
-                )
-            },
-            Self::Upstream { fault, .. } => upstream(fault),
-        }
-    }
-
-    /// The error code that the caller sees.
-    pub fn code(&self) -> &'static str {
-        self.shown().code
-    }
-
-    /// What the access record says became of the request.
-    pub fn outcome(&self) -> &'static str {
-        match self {
-            Self::Upstream { fault, .. } => fault.outcome.name(),
-            _ => "rejected",
-        }
-    }
-
     /// The JSON body.
     fn body(&self, shown: &Shown, request_id: &str) -> Bytes {
         let retryable =
@@ -291,7 +88,7 @@ impl Refusal {
     /// The event that ends a stream which had begun.
     pub fn into_event(self, request_id: &str) -> Bytes {
         let shown = self.shown();
-        sluicegate_dialect::sse::write_event(None, &self.body(&shown, request_id))
+        write_event(None, &self.body(&shown, request_id))
     }
 }
 
@@ -310,143 +107,21 @@ fn insert_wait(headers: &mut HeaderMap, wait: Duration) {
     headers.insert(RETRY_AFTER_MS, HeaderValue::from(ms));
 }
 
-/// What an upstream's failure looks like from outside. Its own words pass only where the caller is
-/// at fault, and then redacted; our key, its account and its address are nobody's business.
-fn upstream(fault: &Fault) -> Shown {
-    let own_words = |otherwise: &str| {
-        fault
-            .message
-            .as_deref()
-            .map(redact::message)
-            .filter(|text| !text.is_empty())
-            .unwrap_or_else(|| otherwise.to_owned())
-    };
-    let caller_status = || {
-        let status = fault.status.and_then(|status| StatusCode::from_u16(status).ok());
-        status.filter(StatusCode::is_client_error).unwrap_or(StatusCode::BAD_REQUEST)
-    };
-    let short = Some(Duration::from_secs(1));
-    let (status, kind, code, message, wait): (_, _, _, String, _) = match fault.outcome {
-        Outcome::RateLimited => (
-            StatusCode::TOO_MANY_REQUESTS,
-            "rate_limit_error",
-            "upstream_rate_limited",
-            "the upstream provider limits the rate of requests".into(),
-            short,
-        ),
-        Outcome::QuotaExhausted => (
-            StatusCode::TOO_MANY_REQUESTS,
-            "insufficient_quota",
-            "insufficient_quota",
-            "the gateway's quota with the upstream provider is used up".into(),
-            None,
-        ),
-        Outcome::Overloaded => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "server_error",
-            "upstream_overloaded",
-            "the upstream provider is overloaded".into(),
-            short,
-        ),
-        Outcome::KeyRefused => (
-            StatusCode::BAD_GATEWAY,
-            "server_error",
-            "upstream_auth_failed",
-            "the upstream provider did not accept the gateway's credential".into(),
-            None,
-        ),
-        Outcome::PermissionDenied => (
-            StatusCode::BAD_GATEWAY,
-            "server_error",
-            "upstream_permission_denied",
-            "the upstream provider does not permit this request to the gateway".into(),
-            None,
-        ),
-        Outcome::ModelMissing => (
-            StatusCode::NOT_FOUND,
-            "invalid_request_error",
-            "model_not_found",
-            "the upstream provider does not serve this model".into(),
-            None,
-        ),
-        Outcome::InvalidRequest => (
-            caller_status(),
-            "invalid_request_error",
-            "invalid_request",
-            own_words("the upstream provider refused the request as invalid"),
-            None,
-        ),
-        Outcome::ContextTooLong => (
-            StatusCode::BAD_REQUEST,
-            "invalid_request_error",
-            "context_length_exceeded",
-            own_words("the request does not fit into the model's context"),
-            None,
-        ),
-        Outcome::ContentFiltered => (
-            StatusCode::BAD_REQUEST,
-            "invalid_request_error",
-            "content_filter",
-            own_words("the upstream provider's content policy stopped the request"),
-            None,
-        ),
-        Outcome::Timeout => (
-            StatusCode::GATEWAY_TIMEOUT,
-            "server_error",
-            "upstream_timeout",
-            "the upstream provider did not answer in time".into(),
-            None,
-        ),
-        Outcome::Network => (
-            StatusCode::BAD_GATEWAY,
-            "server_error",
-            "upstream_unreachable",
-            "the connection to the upstream provider failed".into(),
-            None,
-        ),
-        Outcome::StreamInterrupted | Outcome::NoFinishReason => (
-            StatusCode::BAD_GATEWAY,
-            "server_error",
-            "stream_interrupted",
-            "the upstream provider broke the answer off".into(),
-            None,
-        ),
-        Outcome::ProviderError | Outcome::Success | Outcome::ClientCancelled => (
-            StatusCode::BAD_GATEWAY,
-            "server_error",
-            "upstream_error",
-            "the upstream provider failed".into(),
-            None,
-        ),
-    };
-    let waits = matches!(status.as_u16(), 429 | 503);
-    Shown {
-        status,
-        kind,
-        code,
-        message,
-        param: fault
-            .param
-            .clone()
-            .filter(|_| status.is_client_error())
-            .map(|param| redact::message(&param)),
-        retry: if waits { fault.wait.or(wait) } else { None },
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use sluicegate_dialect::Fault;
+    use sluicegate_model::Outcome;
+
     use super::*;
 
-    fn upstream_refusal(outcome: Outcome, message: &str) -> Refusal {
-        let fault = Fault { status: Some(400), ..Fault::new(outcome, message) };
-        Refusal::Upstream { fault, provider: "p".into() }
-    }
-
     #[test]
-    fn every_outcome_has_a_sound_row() {
+    fn every_outcome_has_a_sound_answer() {
         for outcome in Outcome::ALL {
-            let refusal = upstream_refusal(outcome, "key sk-canary at http://10.0.0.1/ failed");
+            let fault = Fault {
+                status: Some(400),
+                ..Fault::new(outcome, "key sk-canary at http://10.0.0.1/ failed")
+            };
+            let refusal = Refusal::Upstream { fault, provider: "p".into() };
             let shown = refusal.shown();
             assert!(
                 shown.status.is_client_error() || shown.status.is_server_error(),
@@ -465,17 +140,6 @@ mod tests {
     }
 
     #[test]
-    fn a5_the_callers_own_fault_keeps_its_words() {
-        let mut fault = Fault::new(Outcome::InvalidRequest, "bad tool schema");
-        fault.status = Some(422);
-        fault.param = Some("tools".into());
-        let shown = Refusal::Upstream { fault, provider: "p".into() }.shown();
-        assert_eq!(shown.status.as_u16(), 422);
-        assert_eq!(shown.message, "bad tool schema");
-        assert_eq!(shown.param.as_deref(), Some("tools"));
-    }
-
-    #[test]
     fn waits_are_whole_seconds_rounded_up() {
         let mut headers = HeaderMap::new();
         insert_wait(&mut headers, Duration::from_millis(1001));
@@ -483,13 +147,5 @@ mod tests {
         assert_eq!(headers[RETRY_AFTER_MS], "1001");
         insert_wait(&mut headers, Duration::from_millis(3));
         assert_eq!(headers[header::RETRY_AFTER], "1");
-    }
-
-    #[test]
-    fn a8_near_misses_are_named() {
-        let refusal = Refusal::UnknownModel { model: "GPT-4o".into(), near: vec!["gpt-4o".into()] };
-        let shown = refusal.shown();
-        assert_eq!(shown.status, StatusCode::NOT_FOUND);
-        assert_eq!(shown.message, "the model 'GPT-4o' does not exist; did you mean 'gpt-4o'?");
     }
 }

@@ -12,7 +12,7 @@ use sluicegate_model::{Outcome, outcome::Blame};
 use crate::{
     admit::Permit,
     policy::{Credential, Provider, Target},
-    respond::Refusal,
+    refusal::Refusal,
 };
 
 /// Where one attempt goes.
