@@ -145,6 +145,10 @@ impl Applier {
                 Desire::Restore(_) | Desire::Delete(_) => None,
             });
         }
+        if self.desired.outage().is_some() {
+            // Fail side by side, not one after another.
+            self.newest().await?;
+        }
         let _turn = self.turn.lock().await;
         for _ in 0..ATTEMPTS {
             let state = self.newest().await?;

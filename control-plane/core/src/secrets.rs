@@ -3,21 +3,27 @@
 
 pub mod watch;
 
-use std::time::Duration;
+use std::{
+    io::{self, Read},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use sluicegate_model::{
     Violation, path::Path, resource::credential::is_secret_text, seal::SealKey, secret::Secret,
 };
 use sluicegate_proto::resource::v1::{self as pb, resource::Spec, secret_source::Source};
-use tokio::{io::AsyncReadExt, time::timeout};
+use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use zeroize::Zeroizing;
 
 use crate::error::CoreError;
 
 /// Largest file that a secret is read from, in bytes.
 const MAX_FILE: u64 = 64 * 1024;
-/// Longest wait for a file; a pipe or a dead network mount would be waited for without end.
+/// Longest wait for a file; a dead network mount would be waited for without end.
 const FILE_PATIENCE: Duration = Duration::from_secs(2);
+/// Files that are read at a time, so that not more threads than this hang on a dead mount.
+static READERS: Semaphore = Semaphore::const_new(8);
 
 /// The secret source of a resource, if it has one that is read when it is applied.
 pub(crate) fn source_of(wire: &pb::Resource) -> Option<&Source> {
@@ -63,21 +69,35 @@ fn read_env(name: &str) -> Result<Secret, (String, String)> {
 }
 
 async fn read_file(path: &str) -> Result<Secret, (String, String)> {
+    let hint = || "put the key into that file on the control plane's host".to_owned();
+    let path = path.to_owned();
     let read = async {
-        let mut text = String::new();
-        let file = tokio::fs::File::open(path).await?;
-        file.take(MAX_FILE + 1).read_to_string(&mut text).await?;
-        Ok::<_, std::io::Error>(text)
+        let reading = READERS.acquire().await.map_err(io::Error::other)?;
+        spawn_blocking(move || {
+            let text = read_text(&path);
+            drop(reading);
+            text
+        })
+        .await
+        .map_err(io::Error::other)?
     };
-    let hint = "put the key into that file on the control plane's host".to_owned();
     match timeout(FILE_PATIENCE, read).await {
-        Ok(Ok(text)) if text.len() as u64 > MAX_FILE => {
-            Err((format!("is larger than {MAX_FILE} bytes"), hint))
-        }
         Ok(Ok(text)) => Ok(Secret::new(text.trim())),
-        Ok(Err(error)) => Err((format!("cannot be read: {error}"), hint)),
-        Err(_) => Err((format!("cannot be read within {FILE_PATIENCE:?}"), hint)),
+        Ok(Err(error)) => Err((format!("cannot be read: {error}"), hint())),
+        Err(_) => Err((format!("cannot be read within {FILE_PATIENCE:?}"), hint())),
     }
+}
+
+fn read_text(path: &str) -> io::Result<Zeroizing<String>> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = Zeroizing::new(String::new());
+    std::fs::File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(io::Error::other(format!("it is larger than {MAX_FILE} bytes")));
+    }
+    Ok(text)
 }
 
 /// Turns a credential's secret into its stored form. `reading` is what its source held, `current`

@@ -71,7 +71,8 @@ async fn check(auth: &Auth, role: Role, headers: &HeaderMap) -> Result<(), Strin
     };
     let token = header.to_str().ok().and_then(|text| {
         let (scheme, token) = text.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        let token = token.trim();
+        (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
     });
     match token {
         Some(token) if auth.verify(role, token).await => Ok(()),

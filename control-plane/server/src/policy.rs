@@ -134,10 +134,7 @@ impl Driver {
                     self.session.set_store_unavailable(away);
                     Ok(())
                 }
-                Ok(()) = head.changed() => {
-                    head.mark_unchanged();
-                    self.drive(ServerSession::on_head)
-                }
+                Ok(()) = head.changed() => self.drive(ServerSession::on_head),
                 () = stopping.cancelled(), if leave_by.is_none() => {
                     leave_by = Some(Instant::now() + DRAIN);
                     self.queue.push_back(drain());

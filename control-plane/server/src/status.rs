@@ -159,8 +159,9 @@ mod tests {
         let status = status(CoreError::Invalid(violation.of(&reference).into()));
         assert_eq!(status.code(), Code::InvalidArgument);
         let details = status.get_details_bad_request().unwrap();
-        let expected = FieldViolation::new("provider/p: base_url", "is no URL; use https");
-        assert_eq!(details.field_violations, [expected]);
+        let [found] = details.field_violations.as_slice() else { panic!("{details:?}") };
+        assert_eq!(found.field, "provider/p: base_url");
+        assert_eq!(found.description, "is no URL; use https");
     }
 
     #[test]
@@ -181,9 +182,9 @@ mod tests {
         let status = status(CoreError::Conflict(vec![Moved { reference, expected: 3, actual: 7 }]));
         assert_eq!(status.code(), Code::FailedPrecondition);
         let details = status.get_details_precondition_failure().unwrap();
-        let expected =
-            PreconditionViolation::new("VERSION", "model/m", "expected version 3, but it has 7");
-        assert_eq!(details.violations, [expected]);
+        let [found] = details.violations.as_slice() else { panic!("{details:?}") };
+        assert_eq!(found.subject, "model/m");
+        assert_eq!(found.description, "expected version 3, but it has 7");
     }
 
     #[test]

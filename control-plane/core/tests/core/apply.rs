@@ -92,25 +92,25 @@ async fn expected_versions() {
 #[tokio::test]
 async fn the_same_again_changes_nothing_and_takes_no_revision() {
     let core = Core::seeded().await;
-    let before = core.store.list("").await.unwrap().revision;
+    let before = core.store.list("").await.unwrap().entries;
     let outcome = core.put(vec![provider("p"), model("m", "p")]).await;
     assert!(outcome.differences.is_empty());
     assert_eq!(outcome.at.revision, core.revision());
     let outcome = core.apply(vec![delete(Kind::Tenant, "never")]).await.unwrap();
     assert!(outcome.differences.is_empty());
-    assert_eq!(core.store.list("").await.unwrap().revision, before);
+    assert_eq!(core.store.list("").await.unwrap().entries, before);
 }
 
 #[tokio::test]
 async fn a_dry_run_tells_and_changes_nothing() {
     let core = Core::seeded().await;
-    let before = core.store.list("").await.unwrap();
+    let before = core.store.list("").await.unwrap().entries;
     let changes = vec![put(tenant("t")), delete(Kind::Model, "m")];
     let request = Request { dry_run: true, ..request(changes) };
     let outcome = core.applier.apply(&request).await.unwrap();
     assert_eq!(marks(&outcome), ["-model/m", "+tenant/t"]);
     assert_eq!(outcome.at.revision, core.revision());
-    assert_eq!(core.store.list("").await.unwrap(), before);
+    assert_eq!(core.store.list("").await.unwrap().entries, before);
 }
 
 #[tokio::test]

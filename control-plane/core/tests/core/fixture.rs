@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 use sluicegate_control_core::{Applier, Change, CoreError, Desire, Desired, Outcome, Request};
 use sluicegate_model::{Kind, ResourceRef, seal::SealKey};
 use sluicegate_proto::resource::v1::{self as pb, resource::Spec, secret_source::Source};
-use sluicegate_store::{ConfigStore, embedded::EmbeddedStore};
+use sluicegate_store::{
+    ConfigStore,
+    embedded::EmbeddedStore,
+    etcd::{EtcdConfig, EtcdStore},
+};
 use sluicegate_telemetry::task::AbortOnDrop;
 use tempfile::TempDir;
 
@@ -20,7 +24,14 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// A core of its own. With `SLUICEGATE_TEST_ETCD` set to a URL it is over that etcd.
     pub(crate) async fn new() -> Self {
+        if let Ok(url) = std::env::var("SLUICEGATE_TEST_ETCD") {
+            let prefix = format!("/test/{}/", uuid::Uuid::new_v4());
+            let config = EtcdConfig { prefix, ..EtcdConfig::new([url]) };
+            let store = EtcdStore::connect(config).await.unwrap();
+            return Self::over(Arc::new(store), SealKey::generate().unwrap()).await;
+        }
         let dir = tempfile::tempdir().unwrap();
         let (store, notices) = EmbeddedStore::open(dir.path()).unwrap();
         assert!(notices.is_empty());

@@ -1,5 +1,7 @@
 //! The core over an embedded store: what changes, what is refused, what is told.
 
+#![allow(clippy::unwrap_used, reason = "a failed helper is a failed test")]
+
 mod apply;
 mod auth;
 mod concurrency;
@@ -7,6 +9,7 @@ mod fixture;
 mod fleet;
 mod history;
 mod outage;
+mod property;
 mod publish;
 mod secrets;
 mod state;

@@ -81,10 +81,12 @@ async fn sources_that_cannot_be_read_are_faults_with_a_hint() {
     .await;
     check(Source::File("/nonexistent".into()), "secret.file: cannot be read: No such file").await;
     check(path(&file("  \n")), "secret.file: is empty").await;
+    check(path(&file(&"x".repeat(70_000))), "secret.file: cannot be read: it is larger than").await;
     check(path(&file("two words")), "secret.file: holds characters").await;
     check(Source::Value("two words".into()), "secret.value: is empty or holds").await;
     check(Source::Held("beefbeefbeef".into()), "secret.held: is not the fingerprint").await;
-    check(Source::File("/dev/zero".into()), "secret.file: is larger than").await;
+    check(Source::File("/dev/zero".into()), "secret.file: cannot be read: it is no regular file")
+        .await;
 }
 
 #[tokio::test]

@@ -5,9 +5,7 @@ use sluicegate_proto::{
 use tonic::Code;
 use tonic_types::StatusExt;
 
-use crate::fixture::{
-    Served, apply, credential, model, name, provider, reference, tenant, wrap,
-};
+use crate::fixture::{Served, apply, credential, model, name, provider, reference, tenant, wrap};
 
 const URL: &str = "http://127.0.0.1:9/v1";
 
@@ -15,9 +13,11 @@ const URL: &str = "http://127.0.0.1:9/v1";
 async fn applied_resources_are_read_back_without_secrets() {
     let served = Served::new().await;
     let mut admin = served.admin().await;
-    let reply =
-        apply(&mut admin, vec![provider("p", URL), model("m", "p"), credential("p/k", "sk-canary")])
-            .await;
+    let reply = apply(
+        &mut admin,
+        vec![provider("p", URL), model("m", "p"), credential("p/k", "sk-canary")],
+    )
+    .await;
     let at = reply.at.clone().unwrap();
     assert_eq!(reply.differences.len(), 3);
     assert!(!format!("{reply:?}").contains("canary"));
@@ -31,10 +31,8 @@ async fn applied_resources_are_read_back_without_secrets() {
     let secret = spec.secret.unwrap();
     assert!(matches!(secret.source, Some(Source::Held(_))) && secret.sealed.is_empty());
 
-    let status = admin
-        .get(pb::GetRequest { r#ref: Some(reference("provider", "pp")) })
-        .await
-        .unwrap_err();
+    let status =
+        admin.get(pb::GetRequest { r#ref: Some(reference("provider", "pp")) }).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
     let info = status.get_details_resource_info().unwrap();
     assert_eq!((info.resource_type.as_str(), info.resource_name.as_str()), ("provider", "pp"));
@@ -88,20 +86,12 @@ async fn lists_come_in_pages_and_filtered() {
     .await;
     check(pb::ListRequest { provider: "q".into(), ..request() }, &["provider/q", "model/m"]).await;
     check(
-        pb::ListRequest {
-            tenant: "team".into(),
-            name_prefix: "key-1".into(),
-            ..request()
-        },
+        pb::ListRequest { tenant: "team".into(), name_prefix: "key-1".into(), ..request() },
         &["api_key/key-10", "api_key/key-15"],
     )
     .await;
 
-    let bad = pb::ListRequest {
-        kinds: vec!["route".into()],
-        page_size: 9_999,
-        ..request()
-    };
+    let bad = pb::ListRequest { kinds: vec!["route".into()], page_size: 9_999, ..request() };
     let status = admin.list(bad).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
     let fields = status.get_details_bad_request().unwrap().field_violations;

@@ -58,7 +58,8 @@ async fn deletes_and_rollbacks() {
     let mut admin = served.admin().await;
     let first = apply(&mut admin, vec![provider("p", URL), model("m", "p")]).await.at.unwrap();
 
-    let delete = |refs: Vec<resource::ResourceRef>| pb::DeleteRequest { refs, ..Default::default() };
+    let delete =
+        |refs: Vec<resource::ResourceRef>| pb::DeleteRequest { refs, ..Default::default() };
     let status = admin.delete(delete(vec![reference("provider", "p")])).await.unwrap_err();
     let fields = status.get_details_bad_request().unwrap().field_violations;
     assert_eq!(fields[0].field, "provider/p");
@@ -115,7 +116,8 @@ async fn a_made_key_shows_once() {
     assert!(made.key.starts_with("sk-sg-"));
     assert!(!format!("{:?}", made.applied).contains(&made.key));
     let got = admin.get(pb::GetRequest { r#ref: Some(reference("api_key", "k")) }).await;
-    let Some(Spec::ApiKey(spec)) = got.unwrap().into_inner().resource.unwrap().resource.unwrap().spec
+    let Some(Spec::ApiKey(spec)) =
+        got.unwrap().into_inner().resource.unwrap().resource.unwrap().spec
     else {
         panic!()
     };
@@ -127,4 +129,20 @@ async fn a_made_key_shows_once() {
     own.api_key.as_mut().unwrap().hash = spec.hash;
     let status = admin.create_api_key(own).await.unwrap_err();
     assert_eq!(status.get_details_bad_request().unwrap().field_violations[0].field, "api_key.hash");
+}
+
+/// Details travel in a header, which must not grow without bound.
+#[tokio::test]
+async fn hundreds_of_faults_reach_the_caller() {
+    let served = Served::new().await;
+    let mut admin = served.admin().await;
+    let bad = |n| put(provider(&format!("p{n}"), "ftp://x"));
+    let request = pb::ApplyRequest { changes: (0..400).map(bad).collect(), ..Default::default() };
+    let status = admin.apply(request).await.unwrap_err();
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::InvalidArgument, "the request has 400 faults")
+    );
+    let fields = status.get_details_bad_request().unwrap().field_violations;
+    assert!(fields.len() > 20 && fields.last().unwrap().description.starts_with("and "));
 }

@@ -42,10 +42,8 @@ async fn health_is_open() {
 async fn reflection_is_open() {
     let served = Served::new().await;
     let mut client = ServerReflectionClient::new(served.channel().await);
-    let ask = |message| ServerReflectionRequest {
-        host: String::new(),
-        message_request: Some(message),
-    };
+    let ask =
+        |message| ServerReflectionRequest { host: String::new(), message_request: Some(message) };
     let requests = [
         ask(MessageRequest::ListServices(String::new())),
         ask(MessageRequest::FileContainingSymbol("sluicegate.admin.v1.Admin".into())),
@@ -55,11 +53,9 @@ async fn reflection_is_open() {
     let mut next = async || answers.next().await.unwrap().unwrap().message_response.unwrap();
     let MessageResponse::ListServicesResponse(list) = next().await else { panic!() };
     let names: Vec<_> = list.service.iter().map(|service| service.name.as_str()).collect();
-    for name in [
-        "sluicegate.admin.v1.Admin",
-        "sluicegate.policy.v1.PolicyStream",
-        "grpc.health.v1.Health",
-    ] {
+    for name in
+        ["sluicegate.admin.v1.Admin", "sluicegate.policy.v1.PolicyStream", "grpc.health.v1.Health"]
+    {
         assert!(names.contains(&name), "{names:?} lacks {name}");
     }
     assert!(matches!(next().await, MessageResponse::FileDescriptorResponse(_)));

@@ -3,10 +3,7 @@
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use sluicegate_control_server::{Config, ControlPlane, ServeError};
-use sluicegate_model::{
-    seal::SealKey,
-    secret::Secret,
-};
+use sluicegate_model::{seal::SealKey, secret::Secret};
 use sluicegate_proto::{
     admin::v1::{self as pb, admin_client::AdminClient},
     resource::v1::{self as resource, resource::Spec, secret_source::Source},
@@ -151,10 +148,7 @@ pub(crate) fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
     }
 }
 
-pub(crate) async fn apply(
-    admin: &mut Admin,
-    resources: Vec<resource::Resource>,
-) -> pb::ApplyReply {
+pub(crate) async fn apply(admin: &mut Admin, resources: Vec<resource::Resource>) -> pb::ApplyReply {
     let changes = resources.into_iter().map(put).collect();
     let request = pb::ApplyRequest { changes, ..Default::default() };
     soon(admin.apply(request)).await.unwrap().into_inner()

@@ -1,6 +1,8 @@
 //! The control plane over loopback, with generated clients and the data plane's own end of the
 //! policy stream.
 
+#![allow(clippy::unwrap_used, reason = "a failed helper is a failed test")]
+
 mod admin;
 mod changes;
 mod doors;

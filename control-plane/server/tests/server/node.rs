@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_proto::policy::v1::{
-    self as pb, policy_stream_client::PolicyStreamClient,
-};
+use sluicegate_proto::policy::v1::{self as pb, policy_stream_client::PolicyStreamClient};
 use sluicegate_protocol::policy::{
     Change, ClientAction, ClientConfig, ClientSession, LaneState, Verdict,
 };

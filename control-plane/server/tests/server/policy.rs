@@ -202,7 +202,10 @@ async fn streams_that_break_the_rules_end_with_a_reason() {
     // Without a name.
     let mut node = Node::connect(&served, "", LaneState::default()).await.unwrap();
     let status = soon(node.live(accept, |_| false)).await.unwrap_err();
-    assert_eq!((status.code(), status.message()), (Code::InvalidArgument, "the hello names no node"));
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::InvalidArgument, "the hello names no node")
+    );
 }
 
 /// A state of many parts arrives whole.
