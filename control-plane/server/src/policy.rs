@@ -195,6 +195,9 @@ fn closed(close: &Close) -> Status {
         Close::AckTimeout => {
             Status::new(Code::DeadlineExceeded, "a change set was not acknowledged in time")
         }
+        Close::Silent => {
+            Status::new(Code::DeadlineExceeded, "nothing was heard for several heartbeats")
+        }
         Close::Behind { follower, replica } => Status::new(
             Code::Unavailable,
             format!("this replica is at revision {replica}, the data plane at {follower}"),

@@ -1,5 +1,7 @@
 //! TLS and HTTP/2 towards upstreams, against a real server with a certificate of the test's own.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;

@@ -8,7 +8,7 @@ use std::{
 use proptest::prelude::*;
 use sluicegate_proto::policy::v1 as pb;
 use sluicegate_protocol::policy::{
-    Body, ClientAction, ClientConfig, ClientSession, Key, LaneState, Now, Point, Publisher,
+    Body, ClientAction, ClientConfig, ClientSession, Close, Key, LaneState, Now, Point, Publisher,
     ServerAction, ServerConfig, ServerSession, Verdict,
 };
 
@@ -381,4 +381,23 @@ fn d2_a_long_absence_ends_in_a_full_state_and_a_short_one_in_a_delta() {
         publisher.pull(Some(&point(0, 11)), Default::default()),
         sluicegate_protocol::policy::Pull::Behind
     );
+}
+
+#[test]
+fn d2_a_follower_that_falls_silent_is_let_go() {
+    let publisher = Publisher::new(point(0, 1), BTreeMap::new());
+    let mut server = ServerSession::new(ServerConfig::default(), Now::ZERO);
+    let client = ClientSession::new(client_config(), LaneState::default(), Now::ZERO);
+    server.on_message(Now::ZERO, client.hello(), &publisher);
+    let ack_timeout = ServerConfig::default().ack_timeout;
+    let before = server.tick(ack_timeout - Duration::from_millis(1), &publisher);
+    assert!(!before.iter().any(|action| matches!(action, ServerAction::Close(_))), "{before:?}");
+    // The acknowledgement is missing, too, and is noticed first.
+    let after = server.tick(ack_timeout, &publisher);
+    assert!(matches!(after.as_slice(), [ServerAction::Close(Close::AckTimeout)]), "{after:?}");
+
+    let mut server = ServerSession::new(ServerConfig::default(), Now::ZERO);
+    let late = ServerConfig::default().heartbeat * 4;
+    let closed = server.tick(late, &publisher);
+    assert!(matches!(closed.as_slice(), [ServerAction::Close(Close::Silent)]), "{closed:?}");
 }

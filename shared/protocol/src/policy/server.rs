@@ -17,6 +17,9 @@ use super::{
 /// Largest part of a change set, in bytes of resource bodies, unless one resource is larger.
 const CHUNK: usize = 256 * 1024;
 
+/// Heartbeats without a word from a follower after which it counts as gone.
+const SILENT_HEARTBEATS: u32 = 4;
+
 /// How often and how long.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -55,6 +58,8 @@ pub enum Close {
     Protocol(String),
     /// A change set was not acknowledged in time.
     AckTimeout,
+    /// Nothing was heard for several heartbeats: followers report at every one.
+    Silent,
     /// The follower is ahead of this replica; another may serve it.
     Behind { follower: u64, replica: u64 },
 }
@@ -99,6 +104,7 @@ pub struct ServerSession {
     resync: bool,
     behind_since: Option<Now>,
     heartbeat_due: Now,
+    heard_at: Now,
     store_unavailable: bool,
 }
 
@@ -115,6 +121,7 @@ impl ServerSession {
             resync: false,
             behind_since: None,
             heartbeat_due,
+            heard_at: now,
             store_unavailable: false,
         }
     }
@@ -123,7 +130,13 @@ impl ServerSession {
     pub fn next_tick(&self) -> Now {
         let ack = self.in_flight.as_ref().map(|sent| sent.since + self.config.ack_timeout);
         let behind = self.behind_since.map(|since| since + self.config.behind_timeout);
-        [ack, behind].into_iter().flatten().fold(self.heartbeat_due, Now::min)
+        let silent = Some(self.silent_at());
+        [ack, behind, silent].into_iter().flatten().fold(self.heartbeat_due, Now::min)
+    }
+
+    /// When a follower that says nothing more counts as gone.
+    fn silent_at(&self) -> Now {
+        self.heard_at + self.config.heartbeat * SILENT_HEARTBEATS
     }
 
     /// Heartbeats say from now on whether the store answers.
@@ -138,6 +151,7 @@ impl ServerSession {
         message: pb::DataPlaneMessage,
         publisher: &Publisher,
     ) -> Vec<ServerAction> {
+        self.heard_at = now;
         let mut actions = Vec::new();
         match message.message {
             Some(Up::Hello(hello)) if !self.greeted => {
@@ -177,6 +191,10 @@ impl ServerSession {
         let mut actions = Vec::new();
         if self.in_flight.as_ref().is_some_and(|sent| now >= sent.since + self.config.ack_timeout) {
             actions.push(ServerAction::Close(Close::AckTimeout));
+            return actions;
+        }
+        if now >= self.silent_at() {
+            actions.push(ServerAction::Close(Close::Silent));
             return actions;
         }
         self.push(now, publisher, &mut actions);
