@@ -197,7 +197,6 @@ impl Reader {
             ("model", Kind::String) => {
                 let text = scanner.string()?;
                 let model = text.decode().into_owned();
-                // The cursor is behind the closing quote.
                 let span = scanner.span_of(text);
                 if model.is_empty() {
                     return wrong("a non-empty string");

@@ -61,6 +61,8 @@ pub struct Answer {
     pub usage: Option<Usage>,
     /// As the upstream spelt it.
     pub finish_reason: Option<String>,
+    /// Characters of text and tool arguments, for estimates.
+    pub output_chars: u64,
 }
 
 /// Reads one stream, frame by frame.
@@ -90,8 +92,6 @@ pub enum StreamEvent {
     Content(Bytes),
     /// Not for the caller.
     Hidden,
-    /// Not what the format says; passed over and counted.
-    Malformed,
     /// The terminal event.
     Done,
     /// The upstream failed.

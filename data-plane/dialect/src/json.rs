@@ -91,11 +91,18 @@ pub struct Scanner<'a> {
     src: &'a [u8],
     at: usize,
     depth: u16,
+    /// Takes `NaN` and `Infinity`, which Python servers write.
+    lenient: bool,
 }
 
 impl<'a> Scanner<'a> {
     pub fn new(src: &'a [u8]) -> Self {
-        Self { src, at: 0, depth: 0 }
+        Self { src, at: 0, depth: 0, lenient: false }
+    }
+
+    /// A scanner for what upstreams send: it also takes `NaN`, `Infinity` and `-Infinity`.
+    pub fn lenient(src: &'a [u8]) -> Self {
+        Self { lenient: true, ..Self::new(src) }
     }
 
     /// The type of the value that comes next.
@@ -109,6 +116,7 @@ impl<'a> Scanner<'a> {
             b'f' => Ok(Kind::False),
             b'n' => Ok(Kind::Null),
             b'-' | b'0'..=b'9' => Ok(Kind::Number),
+            b'N' | b'I' if self.lenient => Ok(Kind::Number),
             _ => Err(self.error(What::UnexpectedByte)),
         }
     }
@@ -212,9 +220,10 @@ impl<'a> Scanner<'a> {
         if self.at == self.src.len() { Ok(()) } else { Err(self.error(What::TrailingBytes)) }
     }
 
-    /// Where a string that was just read stands, quotes included.
-    pub fn span_of(&self, text: Str<'_>) -> Range<usize> {
-        self.at - text.raw.len() - 2..self.at
+    /// Where a string of this text stands, quotes included.
+    pub fn span_of(&self, name: Str<'a>) -> Range<usize> {
+        let start = name.raw.as_ptr().addr() - self.src.as_ptr().addr();
+        start - 1..start + name.raw.len() + 1
     }
 
     /// The text of a span that this scanner returned.
@@ -279,6 +288,11 @@ impl<'a> Scanner<'a> {
     fn number(&mut self) -> Result<()> {
         if self.peek()? == b'-' {
             self.at += 1;
+        }
+        match self.peek()? {
+            b'N' if self.lenient => return self.literal(b"NaN"),
+            b'I' if self.lenient => return self.literal(b"Infinity"),
+            _ => {}
         }
         if self.peek()? == b'0' {
             self.at += 1;
@@ -398,6 +412,15 @@ mod tests {
         ] {
             assert!(accepts(bad.as_bytes()).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn only_the_lenient_takes_what_python_writes() {
+        let text = b"{\"a\":[NaN,Infinity,-Infinity]}";
+        assert!(accepts(text).is_err());
+        let mut scanner = Scanner::lenient(text);
+        assert_eq!(scanner.skip(), Ok(0..text.len()));
+        assert!(Scanner::lenient(b"Inf").skip().is_err());
     }
 
     #[test]

@@ -38,13 +38,15 @@ fn is_address(word: &str) -> bool {
         || (port_like && host.contains('.') && host.bytes().any(|byte| byte.is_ascii_alphabetic()))
 }
 
-/// A long run of letters and digits mixed, or of stars, as keys and their masks are.
+/// A long unbroken run of letters and digits mixed, or stars, as keys and their masks have. Names of
+/// models are long, too, but broken by hyphens.
 fn looks_random(word: &str) -> bool {
-    let long =
-        word.len() >= 24 && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.*".contains(&b));
-    let mixed =
-        word.bytes().any(|b| b.is_ascii_digit()) && word.bytes().any(|b| b.is_ascii_alphabetic());
-    (long && mixed) || word.contains("****")
+    let mixed = |run: &str| {
+        run.len() >= 20
+            && run.bytes().any(|byte| byte.is_ascii_digit())
+            && run.bytes().any(|byte| byte.is_ascii_alphabetic())
+    };
+    word.split(|c: char| !c.is_ascii_alphanumeric()).any(mixed) || word.contains("****")
 }
 
 #[cfg(test)]
@@ -68,6 +70,10 @@ mod tests {
         check(
             "This model's maximum context length is 4096 tokens.",
             "This model's maximum context length is 4096 tokens.",
+        );
+        check(
+            "claude-3-5-sonnet-20241022 does not support tools",
+            "claude-3-5-sonnet-20241022 does not support tools",
         );
         check(
             "'max_completion_tokens' is not supported with gpt-4o-2024-08-06",

@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 
-/// Shortest wait that is believed.
+/// Shortest and longest wait that is believed.
 const FLOOR: Duration = Duration::from_millis(500);
+const CEILING: Duration = Duration::from_secs(24 * 3600);
 
 /// The wait that the upstream asks for. `now` is the wall clock, for HTTP dates alone.
 pub fn wait(headers: &HeaderMap, message: Option<&str>, now: SystemTime) -> Option<Duration> {
@@ -18,7 +19,7 @@ pub fn wait(headers: &HeaderMap, message: Option<&str>, now: SystemTime) -> Opti
     let from_ms = header("retry-after-ms").and_then(|text| seconds(text, 0.001));
     let from_header = || header("retry-after").and_then(|text| retry_after(text, now));
     let from_message = || message.and_then(in_words);
-    from_ms.or_else(from_header).or_else(from_message).map(|wait| wait.max(FLOOR))
+    from_ms.or_else(from_header).or_else(from_message).map(|wait| wait.clamp(FLOOR, CEILING))
 }
 
 fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
@@ -89,6 +90,7 @@ mod tests {
         check(&[("retry-after", "9"), ("retry-after-ms", "600")], None, Some(600));
         check(&[("retry-after", "Thu, 01 Jan 1970 00:01:00 GMT")], None, Some(60_000));
         check(&[("retry-after", "-3")], None, None);
+        check(&[("retry-after", "99999999999")], None, Some(86_400_000));
         check(&[("retry-after", "soon")], Some("try again in 2.2s"), Some(2200));
         check(&[], Some("Please try again in 6m0s."), Some(360_000));
         check(&[], Some("retry after 37 seconds"), Some(37_000));

@@ -38,16 +38,21 @@ pub fn wanted(method: &Method, path: &str) -> Result<Wanted, Refusal> {
     let below =
         path.strip_prefix("/v1").filter(|rest| rest.starts_with('/')).ok_or_else(unknown)?;
     let only = |allowed: Method, allow: &'static str, wanted: Wanted| {
-        if *method == allowed { Ok(wanted) } else { Err(Refusal::MethodNotAllowed { allow }) }
+        let is_head = *method == Method::HEAD && allowed == Method::GET;
+        if *method == allowed || is_head {
+            Ok(wanted)
+        } else {
+            Err(Refusal::MethodNotAllowed { allow })
+        }
     };
     if let Some(endpoint) = Endpoint::ALL.into_iter().find(|endpoint| endpoint.path() == below) {
         return only(Method::POST, "POST", Wanted::Call(endpoint));
     }
     if below == "/models" {
-        return only(Method::GET, "GET", Wanted::ListModels);
+        return only(Method::GET, "GET, HEAD", Wanted::ListModels);
     }
     match below.strip_prefix("/models/").filter(|name| !name.is_empty()) {
-        Some(name) => only(Method::GET, "GET", Wanted::GetModel(percent_decode(name))),
+        Some(name) => only(Method::GET, "GET, HEAD", Wanted::GetModel(percent_decode(name))),
         None => Err(unknown()),
     }
 }
@@ -80,7 +85,10 @@ pub async fn body(headers: &HeaderMap, mut body: Incoming, limit: usize) -> Resu
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|length| length > limit) {
-        discard(body, limit).await;
+        // Who asks first has sent nothing yet; everyone else is busy sending.
+        if !headers.contains_key(header::EXPECT) {
+            discard(body, limit).await;
+        }
         return Err(Refusal::BodyTooLarge { limit });
     }
     let deadline = Instant::now() + BODY_TIMEOUT;
@@ -166,9 +174,17 @@ async fn decode(headers: &HeaderMap, body: Bytes, limit: usize) -> Result<Bytes,
     let most = limit as u64 + 1;
     let read = match coding.as_str() {
         "" | "identity" => return Ok(body),
-        "gzip" | "x-gzip" => GzipDecoder::new(&*body).take(most).read_to_end(&mut decoded).await,
+        "gzip" | "x-gzip" => {
+            let mut decoder = GzipDecoder::new(&*body);
+            decoder.multiple_members(true);
+            decoder.take(most).read_to_end(&mut decoded).await
+        }
         "deflate" => ZlibDecoder::new(&*body).take(most).read_to_end(&mut decoded).await,
-        "zstd" => ZstdDecoder::new(&*body).take(most).read_to_end(&mut decoded).await,
+        "zstd" => {
+            let mut decoder = ZstdDecoder::new(&*body);
+            decoder.multiple_members(true);
+            decoder.take(most).read_to_end(&mut decoded).await
+        }
         _ => {
             let shown: String = coding.chars().take(32).collect();
             return Err(Refusal::UnknownCoding(format!(

@@ -7,11 +7,15 @@ mod open;
 mod send;
 mod whole;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use sluicegate_dialect::{Call, Fault};
+use sluicegate_model::Outcome;
 use sluicegate_telemetry::record::AttemptRecord;
 use tokio::time::Instant;
 
 use crate::{
+    metrics::Metrics,
     refusal::Refusal,
     report::{Report, target_record},
     route::{Choice, Plan},
@@ -39,6 +43,9 @@ struct Attempt<'a> {
     started: Instant,
     /// When the whole request must have ended.
     total: Instant,
+    metrics: &'a Metrics,
+    /// The request was lost on a connection that had been closed, and sent anew.
+    resent: AtomicBool,
 }
 
 /// Tries the plan's choices in turn.
@@ -52,6 +59,7 @@ pub async fn first_answer(
     report: &mut Report,
 ) -> Result<(Opened, Choice), Refusal> {
     report.queued();
+    let metrics = report.shared_metrics();
     let mut last: Option<(Fault, Choice)> = None;
     while let Some(choice) = plan.next(last.as_ref().map(|(fault, _)| fault.outcome)) {
         let attempt = Attempt {
@@ -60,6 +68,8 @@ pub async fn first_answer(
             trace,
             started: Instant::now(),
             total: report.arrived() + choice.provider.timeouts.total,
+            metrics: &metrics,
+            resent: AtomicBool::new(false),
         };
         // Written down before it is known how it ends: a caller that leaves ends it here.
         report.record.attempts.push(AttemptRecord {
@@ -67,7 +77,11 @@ pub async fn first_answer(
             outcome: "client_cancelled",
             ..AttemptRecord::default()
         });
-        match open(&attempt).await {
+        let opened = open(&attempt).await;
+        if attempt.resent.load(Ordering::Relaxed) {
+            note_resend(report);
+        }
+        match opened {
             Ok(opened) => {
                 report.served_by(&choice);
                 return Ok((opened, choice));
@@ -97,6 +111,20 @@ async fn open(attempt: &Attempt<'_>) -> Result<Opened, Fault> {
         return Ok(Opened::Stream(Box::new(stream)));
     }
     Ok(Opened::Whole(whole::read(attempt, answer, hide_usage).await?))
+}
+
+/// Enters the try that a closed connection lost before the one that followed it.
+fn note_resend(report: &mut Report) {
+    let attempts = &mut report.record.attempts;
+    if let Some(newest) = attempts.last() {
+        let lost = AttemptRecord {
+            target: newest.target.clone(),
+            outcome: Outcome::Network.name(),
+            reason: Some("a kept connection had been closed; sent anew".to_owned()),
+            ..AttemptRecord::default()
+        };
+        attempts.insert(attempts.len() - 1, lost);
+    }
 }
 
 /// Completes the newest attempt's entry in the record.

@@ -38,6 +38,17 @@ impl Body {
         Self::Events { bytes: Some(bytes), report: Some(report) }
     }
 
+    /// The same answer without its bytes.
+    #[must_use]
+    pub fn without_bytes(self) -> Self {
+        match self {
+            Self::Full { report, .. } | Self::Events { report, .. } => {
+                Self::Full { bytes: None, report }
+            }
+            Self::Stream(_) => Self::Full { bytes: None, report: None },
+        }
+    }
+
     /// A body of requests that leave no record.
     pub fn unrecorded(bytes: impl Into<Bytes>) -> Self {
         Self::Full { bytes: Some(bytes.into()), report: None }

@@ -50,10 +50,10 @@ pub struct Metrics {
     tokens: Family<TokenLabels, Counter>,
     /// Requests that have arrived and not ended.
     pub in_flight: Gauge,
+    /// Requests sent anew because a kept connection had been closed meanwhile.
+    pub resends: Counter,
     /// Access records that a full queue lost.
     pub records_dropped: Counter,
-    /// Stream events that were passed over because they made no sense.
-    pub malformed_events: Counter,
     pub policy_revision: Gauge<u64, AtomicU64>,
     /// 1 while the policy stream stands.
     pub control_plane_connected: Gauge<i64, AtomicI64>,
@@ -80,8 +80,8 @@ impl Metrics {
         let attempts = Family::default();
         let tokens = Family::default();
         let in_flight = Gauge::default();
+        let resends = Counter::default();
         let records_dropped = Counter::default();
-        let malformed_events = Counter::default();
         let policy_revision = Gauge::default();
         let control_plane_connected = Gauge::default();
         let policy_rejected = Gauge::default();
@@ -108,14 +108,14 @@ impl Metrics {
         registry.register("tokens", "Tokens served", tokens.clone());
         registry.register("requests_in_flight", "Requests that have not ended", in_flight.clone());
         registry.register(
+            "upstream_resends",
+            "Requests sent anew because a kept connection had been closed meanwhile",
+            resends.clone(),
+        );
+        registry.register(
             "access_records_dropped",
             "Access records lost to a full queue",
             records_dropped.clone(),
-        );
-        registry.register(
-            "malformed_events",
-            "Stream events passed over",
-            malformed_events.clone(),
         );
         registry.register(
             "policy_revision",
@@ -152,8 +152,8 @@ impl Metrics {
             attempts,
             tokens,
             in_flight,
+            resends,
             records_dropped,
-            malformed_events,
             policy_revision,
             control_plane_connected,
             policy_rejected,

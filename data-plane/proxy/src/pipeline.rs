@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 use sluicegate_dialect::Call;
 use sluicegate_model::Outcome;
@@ -16,7 +16,7 @@ use crate::{
     identify, models,
     policy::{Current, Policy},
     refusal::Refusal,
-    relay::Relay,
+    relay::{Relay, Streams},
     report::{Report, Reporter},
     respond,
     route::{self, Choice},
@@ -33,6 +33,8 @@ pub struct Gateway {
     pub max_body: usize,
     /// Fires when streams must end at once.
     pub cut: CancellationToken,
+    /// Every running stream.
+    pub streams: Streams,
 }
 
 /// A request that went well.
@@ -57,11 +59,14 @@ impl Gateway {
     ) -> Response<Body> {
         let trace = Trace::take(request.headers());
         let mut report = Report::begin(&self.reporter, &trace, client);
-        match self.answer(request, &trace, &mut report).await {
+        let is_head = request.method() == Method::HEAD;
+        let response = match self.answer(request, &trace, &mut report).await {
             Ok(Answer::Models(list)) => respond_models(list, report),
             Ok(Answer::Call(answered)) => self.respond(*answered, report),
             Err(refusal) => refusal.into_response(report),
-        }
+        };
+        // HTTP/1 leaves the body of an answer to HEAD out by itself, HTTP/2 does not.
+        if is_head { response.map(Body::without_bytes) } else { response }
     }
 
     fn respond(&self, answered: Answered, mut report: Report) -> Response<Body> {
@@ -71,7 +76,8 @@ impl Gateway {
             Opened::Stream(stream) => {
                 report.first_event();
                 let head = stream_head(&mut report);
-                let relay = Relay::new(*stream, choice, estimate, report, self.cut.clone());
+                let cut = self.cut.clone();
+                let relay = Relay::new(*stream, choice, estimate, report, cut, &self.streams);
                 head.map(|()| Body::Stream(Box::new(relay)))
             }
         }
@@ -162,7 +168,7 @@ fn respond_whole(
         attempt.duration_ms =
             u64::try_from(answer.started.elapsed().as_millis()).unwrap_or(u64::MAX);
     }
-    settle(&mut report, answer.usage, estimate, answer.upstream_bytes as u64);
+    settle(&mut report, answer.usage, estimate, answer.output_chars);
     if answer.is_stream {
         return stream_head(&mut report).map(|()| Body::events(answer.body, report));
     }

@@ -42,6 +42,8 @@ pub enum Refusal {
         served: bool,
     },
     ShuttingDown,
+    /// The caller's connection took nothing for too long.
+    SlowReader,
     /// Every attempt failed; this is the last one's fault.
     Upstream {
         fault: Fault,
@@ -55,7 +57,7 @@ pub struct Shown {
     pub status: StatusCode,
     /// OpenAI's `type`.
     pub kind: &'static str,
-    pub code: &'static str,
+    pub code: String,
     pub message: String,
     /// The request member that is to blame.
     pub param: Option<String>,
@@ -67,10 +69,10 @@ impl Refusal {
     /// What the caller sees.
     pub fn shown(&self) -> Shown {
         const INVALID: &str = "invalid_request_error";
-        let row = |status, kind, code, message: String| Shown {
+        let row = |status, kind, code: &str, message: String| Shown {
             status,
             kind,
-            code,
+            code: String::from(code),
             message,
             param: None,
             retry: None,
@@ -202,12 +204,18 @@ impl Refusal {
                     "the gateway is shutting down; try again".into(),
                 )
             },
+            Self::SlowReader => row(
+                StatusCode::REQUEST_TIMEOUT,
+                INVALID,
+                "client_too_slow",
+                "the answer was not read for a minute".into(),
+            ),
             Self::Upstream { fault, .. } => upstream(fault),
         }
     }
 
     /// The error code that the caller sees.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> String {
         self.shown().code
     }
 
@@ -329,19 +337,29 @@ fn upstream(fault: &Fault) -> Shown {
             None,
         ),
     };
-    let waits = matches!(status.as_u16(), 429 | 503);
+    // What the upstream asks for holds for every failure that is worth a retry.
+    let retry = if fault.outcome.may_fail_over() { fault.wait.or(wait) } else { None };
     Shown {
         status,
         kind,
-        code,
+        code: own_code(fault).unwrap_or_else(|| code.to_owned()),
         message,
         param: fault
             .param
             .clone()
             .filter(|_| status.is_client_error())
             .map(|param| redact::message(&param)),
-        retry: if waits { fault.wait.or(wait) } else { None },
+        retry,
     }
+}
+
+/// The upstream's own code, where the caller is at fault and may know what to do about it.
+fn own_code(fault: &Fault) -> Option<String> {
+    let code = fault.code.as_deref().filter(|_| fault.outcome == Outcome::InvalidRequest)?;
+    let is_word = (1..=64).contains(&code.len())
+        && code.starts_with(|c: char| c.is_ascii_alphabetic())
+        && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+    is_word.then(|| code.to_owned())
 }
 
 #[cfg(test)]
@@ -353,10 +371,12 @@ mod tests {
         let mut fault = Fault::new(Outcome::InvalidRequest, "bad tool schema");
         fault.status = Some(422);
         fault.param = Some("tools".into());
+        fault.code = Some("unsupported_value".into());
         let shown = Refusal::Upstream { fault, provider: "p".into() }.shown();
         assert_eq!(shown.status.as_u16(), 422);
         assert_eq!(shown.message, "bad tool schema");
         assert_eq!(shown.param.as_deref(), Some("tools"));
+        assert_eq!(shown.code, "unsupported_value");
     }
 
     #[test]

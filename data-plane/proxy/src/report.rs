@@ -56,6 +56,11 @@ impl Report {
         &self.reporter.metrics
     }
 
+    /// The counters, for whoever outlives a borrow of this report.
+    pub fn shared_metrics(&self) -> Arc<Metrics> {
+        self.reporter.metrics.clone()
+    }
+
     /// Milliseconds since arrival, to the microsecond.
     pub fn elapsed_ms(&self) -> f64 {
         let micros = u32::try_from(self.arrived.elapsed().as_micros()).unwrap_or(u32::MAX);

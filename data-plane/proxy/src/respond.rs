@@ -54,7 +54,7 @@ impl Refusal {
         let request_id = report.record.request_id.clone();
         report.record.status = shown.status.as_u16();
         report.record.outcome = self.outcome();
-        report.record.error_code = Some(shown.code.to_owned());
+        report.record.error_code = Some(shown.code.clone());
         report.record.reason = Some(match &self {
             Self::Upstream { fault, .. } => {
                 redact::message(fault.message.as_deref().unwrap_or("no message"))

@@ -20,10 +20,19 @@ use hyper_util::{
 use sluicegate_model::resource::HttpVersion;
 
 use connect::Connector;
+pub(crate) use connect::Use;
 use proxy::Proxies;
 
-/// An HTTP client for one way of connecting. Cheap to clone; clones share the pool.
-pub type Client = legacy::Client<Connector, Full<Bytes>>;
+type Http = legacy::Client<Connector, Full<Bytes>>;
+
+/// HTTP for one way of connecting. Cheap to clone; clones share the pool.
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// Keeps connections and uses them again.
+    pub pooled: Http,
+    /// Makes a new connection for each request.
+    pub fresh: Http,
+}
 
 /// How long an unused connection is kept.
 const POOL_IDLE: Duration = Duration::from_secs(90);
@@ -79,11 +88,16 @@ impl Clients {
     }
 
     fn build(&self, kind: ClientKind) -> Client {
+        Client { pooled: self.http(kind), fresh: self.http(ClientKind { max_idle: 0, ..kind }) }
+    }
+
+    fn http(&self, kind: ClientKind) -> Http {
         legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(POOL_IDLE)
             .pool_max_idle_per_host(kind.max_idle)
+            .http1_max_headers(256)
             .http2_only(kind.version == HttpVersion::H2c)
             .http2_keep_alive_interval(PING_INTERVAL)
             .http2_keep_alive_timeout(PING_TIMEOUT)

@@ -63,7 +63,7 @@ async fn ask(
     let client = clients.get(version, Duration::from_secs(2), 8);
     let uri = format!("https://localhost:{}/v1/chat/completions", address.port());
     let request = Request::post(uri).body(Full::new(Bytes::from_static(b"{}"))).unwrap();
-    let response = client.request(request).await.map_err(|error| format!("{error:?}"))?;
+    let response = client.pooled.request(request).await.map_err(|error| format!("{error:?}"))?;
     let body = response.into_body().collect().await.unwrap().to_bytes();
     Ok(String::from_utf8(body.to_vec()).unwrap())
 }

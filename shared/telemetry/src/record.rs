@@ -66,8 +66,6 @@ pub struct AccessRecord {
     pub policy_version: u64,
     /// Events relayed, for streams.
     pub events: u64,
-    /// Events that were not what the format says.
-    pub malformed_events: u64,
 }
 
 /// A target as records name it.

@@ -10,17 +10,17 @@ use crate::json::{JsonError, Kind, Scanner, Str, whole_number};
 /// What a chunk or an answer holds that matters here.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// Has it the member that answers have (`choices`, or `data` for embeddings), and how many
-    /// elements?
-    pub(super) items: Option<usize>,
+    /// How many elements `choices` has, if there is one.
+    pub(super) choices: Option<usize>,
+    /// How many elements `data` has, if there is one.
+    pub(super) data: Option<usize>,
     /// Choices that carry content, and choices that finish, one bit each.
     pub(super) content: u128,
     pub(super) finished: u128,
     /// Every choice that is named.
     pub(super) named: u128,
-    /// Value of the last finish reason, quotes included, and its text.
-    pub(super) finish: Option<(Range<usize>, String)>,
-    /// Is the finish reason one that says the answer failed?
+    /// Every finish reason: where its value stands, quotes included, and its text.
+    pub(super) finish: Vec<(Range<usize>, String)>,
     pub(super) usage: Option<Usage>,
     /// Raw value of a truthy `error` member.
     pub(super) error: Option<Range<usize>>,
@@ -31,7 +31,7 @@ pub(super) struct Facts {
 /// Reads `text`; lenient about types, strict about JSON.
 pub(super) fn read(text: &[u8]) -> Result<Facts, JsonError> {
     let mut facts = Facts::default();
-    let mut scanner = Scanner::new(text);
+    let mut scanner = Scanner::lenient(text);
     if scanner.kind()? != Kind::Object {
         scanner.skip()?;
         scanner.end()?;
@@ -46,7 +46,7 @@ pub(super) fn read(text: &[u8]) -> Result<Facts, JsonError> {
                     count = position + 1;
                     choice(scanner, position, &mut facts)
                 })?;
-                facts.items = Some(count);
+                facts.choices = Some(count);
                 Ok(())
             }
             Kind::Array if name.is("data") => {
@@ -55,7 +55,7 @@ pub(super) fn read(text: &[u8]) -> Result<Facts, JsonError> {
                     count = position + 1;
                     scanner.skip().map(drop)
                 })?;
-                facts.items = Some(count);
+                facts.data = Some(count);
                 Ok(())
             }
             Kind::Object if name.is("usage") => {
@@ -102,7 +102,7 @@ fn choice(scanner: &mut Scanner<'_>, position: usize, facts: &mut Facts) -> Resu
                 // Some servers spell "none yet" as text.
                 if !text.is_empty() && !text.is("null") {
                     finishes = true;
-                    facts.finish = Some((scanner.span_of(text), text.decode().into_owned()));
+                    facts.finish.push((scanner.span_of(text), text.decode().into_owned()));
                 }
             }
             Kind::Object if name.is("usage") => facts.usage = usage(scanner)?.or(facts.usage),

@@ -44,8 +44,8 @@ const TABLE: &[(Option<u16>, &str, Outcome)] = &[
     (None,      "server_is_overloaded",                Outcome::Overloaded),
     (None,      "service_unavailable_error",           Outcome::Overloaded),
     (None,      "overloaded_error",                    Outcome::Overloaded),
-    (None,      "InternalServerError",                 Outcome::ProviderError),
-    (None,      "server_error",                        Outcome::ProviderError),
+    (Some(200), "InternalServerError",                 Outcome::ProviderError),
+    (Some(200), "server_error",                        Outcome::ProviderError),
     (Some(200), "invalid_request_error",               Outcome::InvalidRequest),
     (Some(200), "BadRequestError",                     Outcome::InvalidRequest),
 ];
@@ -81,26 +81,28 @@ fn wall_clock() -> std::time::SystemTime {
 
 fn understand(status: u16, stated: Stated) -> Fault {
     let words = stated.message.as_deref().unwrap_or_default();
-    let listed =
-        [stated.code.as_deref(), stated.kind.as_deref()].into_iter().flatten().find_map(|word| {
-            TABLE
-                .iter()
-                .find(|(at, code, _)| *code == word && at.is_none_or(|at| at == status))
-                .map(|(_, _, outcome)| *outcome)
-        });
+    let listed = |word: Option<&str>| {
+        let word = word?;
+        let row =
+            TABLE.iter().find(|(at, code, _)| *code == word && at.is_none_or(|at| at == status))?;
+        Some(row.2)
+    };
     // A code that is a status, as vLLM's and many aggregators' are.
     let inner = stated
         .code
         .as_deref()
         .and_then(|code| code.parse().ok())
-        .filter(|code| (400..600).contains(code));
-    let by_status = || by_status(if status < 400 { inner.unwrap_or(500) } else { status });
-    let too_long = CONTEXT_WORDS.iter().any(|known| words.contains(known));
-    let outcome = match listed {
-        Some(outcome) => outcome,
-        None if too_long && status < 500 => Outcome::ContextTooLong,
-        None => by_status(),
+        .filter(|code| (400..600).contains(code) && status < 400);
+    let too_long = || {
+        (status < 500 && CONTEXT_WORDS.iter().any(|known| words.contains(known)))
+            .then_some(Outcome::ContextTooLong)
     };
+    // What says most comes first: the code, words that stand for one, an inner status, the type.
+    let outcome = listed(stated.code.as_deref())
+        .or_else(too_long)
+        .or_else(|| inner.map(by_status))
+        .or_else(|| listed(stated.kind.as_deref()))
+        .unwrap_or_else(|| by_status(if status < 400 { 500 } else { status }));
     Fault {
         outcome,
         status: None,
@@ -119,6 +121,8 @@ fn by_status(status: u16) -> Outcome {
         403 => Outcome::PermissionDenied,
         404 | 410 => Outcome::ModelMissing,
         408 | 504 | 524 => Outcome::Timeout,
+        // Between the gateway and the provider, not the caller's: the method, a proxy, a hang-up.
+        405 | 407 | 499 => Outcome::ProviderError,
         425 | 429 => Outcome::RateLimited,
         503 | 529 => Outcome::Overloaded,
         400..=499 => Outcome::InvalidRequest,
@@ -152,10 +156,21 @@ pub(super) fn extract(body: &[u8]) -> Option<Stated> {
         return Some(Stated { message: Some(detail_text(detail)), ..stated(&object) });
     }
     let flat = stated(&object);
-    let is_error = object.get("object").and_then(Value::as_str) == Some("error")
-        || object.get("type").and_then(Value::as_str) == Some("error");
     let answers = object.contains_key("choices") || object.contains_key("data");
-    (is_error || (!answers && (flat.message.is_some() || flat.code.is_some()))).then_some(flat)
+    let says = flat.message.is_some() || flat.code.is_some();
+    (says_error(&object) || (!answers && says)).then_some(flat)
+}
+
+/// The same under status 200, where a flat object is an error only if it says so: by its type or by
+/// a code. Some servers send notes such as `{"type":"ping","message":"..."}`.
+pub(super) fn extract_in_band(body: &[u8]) -> Option<Stated> {
+    let Ok(Value::Object(object)) = serde_json::from_slice(body) else { return None };
+    let found = extract(body)?;
+    (says_error(&object) || found.code.is_some() || object.contains_key("error")).then_some(found)
+}
+
+fn says_error(object: &Map<String, Value>) -> bool {
+    ["object", "type"].iter().any(|name| object.get(*name).and_then(Value::as_str) == Some("error"))
 }
 
 fn stated(object: &Map<String, Value>) -> Stated {
@@ -189,11 +204,18 @@ fn detail_text(detail: &Value) -> String {
     }
 }
 
-/// The beginning of a body that is no JSON, for operators.
+/// What a body that is no JSON says: its text when it is text, else what it is. Pages and broken
+/// JSON are not repeated: they may hold anything, the prompt included.
 fn plain(body: &[u8]) -> Option<String> {
-    let start = body.get(..body.len().min(MAX_PLAIN)).unwrap_or(&[]);
-    let text = String::from_utf8_lossy(start).trim().to_owned();
-    (!text.is_empty()).then_some(text)
+    let body = body.trim_ascii();
+    match body.first()? {
+        b'<' => Some("an HTML page".to_owned()),
+        b'{' | b'[' => Some("an error body that cannot be read".to_owned()),
+        _ => {
+            let start = body.get(..body.len().min(MAX_PLAIN))?;
+            Some(String::from_utf8_lossy(start).into_owned())
+        }
+    }
 }
 
 /// Is a member called `error` an error? Some servers send `"error": null` beside an answer.
@@ -243,6 +265,8 @@ mod tests {
         for none in ["<html>", "", r#"{"choices":[]}"#, r#"{"error":null,"choices":[]}"#, "3"] {
             assert_eq!(extract(none.as_bytes()), None, "{none}");
         }
+        let ping = br#"{"type":"ping","message":"keepalive"}"#;
+        assert!(extract(ping).is_some() && extract_in_band(ping).is_none());
     }
 
     #[test]
@@ -265,6 +289,12 @@ mod tests {
         check(500, "Internal Server Error", Outcome::ProviderError);
         check(502, "<html>bad gateway</html>", Outcome::ProviderError);
         check(503, "", Outcome::Overloaded);
+        check(
+            503,
+            "{\"error\":{\"message\":\"m\",\"type\":\"server_error\",\"code\":null}}",
+            Outcome::Overloaded,
+        );
+        check(407, "", Outcome::ProviderError);
         check(429, "", Outcome::RateLimited);
         check(401, "{\"error\":\"Unauthorized\"}", Outcome::KeyRefused);
         check(404, "{\"detail\":\"Not Found\"}", Outcome::ModelMissing);
@@ -292,7 +322,7 @@ mod tests {
         check(r#"{"error":{"message":"worker limit reached","code":429}}"#, Outcome::RateLimited);
         check(
             r#"{"error":{"message":"overloaded","type":"server_error","code":503}}"#,
-            Outcome::ProviderError,
+            Outcome::Overloaded,
         );
         check(r#"{"error":"text"}"#, Outcome::ProviderError);
 

@@ -3,58 +3,42 @@
 use bytes::Bytes;
 use sluicegate_model::Outcome;
 
-use super::{
-    chunk, errors,
-    finish::{self, Finish},
-};
-use crate::{call::Endpoint, dialect::Answer, fault::Fault, splice::Splices};
+use super::{chunk, errors, finish};
+use crate::{call::Endpoint, dialect::Answer, fault::Fault};
 
 pub(super) fn read(endpoint: Endpoint, body: &Bytes) -> Result<Answer, Fault> {
+    let failed = |message: &str| Err(Fault::new(Outcome::ProviderError, message));
+    // Some servers begin with a byte order mark, which JSON parsers need not take.
+    let body = match body.strip_prefix(b"\xef\xbb\xbf") {
+        Some(_) => body.slice(3..),
+        None => body.clone(),
+    };
     if body.iter().all(u8::is_ascii_whitespace) {
-        return Err(Fault::new(
-            Outcome::ProviderError,
-            "the provider answered 200 with an empty body",
-        ));
+        return failed("the provider answered 200 with an empty body");
     }
-    let Ok(facts) = chunk::read(body) else {
-        return Err(Fault::new(
-            Outcome::ProviderError,
-            "the provider answered 200 with a body that is not JSON",
-        ));
+    let Ok(facts) = chunk::read(&body) else {
+        return failed("the provider answered 200 with a body that is not JSON");
     };
     if let Some(error) = facts.error {
         return Err(errors::in_band_member(body.get(error).unwrap_or(&[])));
     }
-    match facts.items {
+    let items = match endpoint {
+        Endpoint::Chat | Endpoint::Completions => facts.choices,
+        Endpoint::Embeddings => facts.data,
+    };
+    match items {
         Some(count) if count > 0 || endpoint == Endpoint::Embeddings => {}
-        Some(_) => {
-            return Err(Fault::new(
-                Outcome::ProviderError,
-                "the provider answered without any choice",
-            ));
-        }
-        None if errors::extract(body).is_some() => return Err(errors::in_band(body)),
-        None => {
-            return Err(Fault::new(
-                Outcome::ProviderError,
-                "the provider answered 200 without an answer",
-            ));
-        }
+        Some(_) => return failed("the provider answered without any choice"),
+        None if errors::extract_in_band(&body).is_some() => return Err(errors::in_band(&body)),
+        None => return failed("the provider answered 200 without an answer"),
     }
-    let mut splices = Splices::default();
-    let mut reason = None;
-    if let Some((span, text)) = facts.finish {
-        match finish::read(&text) {
-            Finish::Known => {}
-            Finish::Renamed(name) => splices.replace(span, format!("\"{name}\"")),
-            Finish::Failed => {
-                let message = format!("the provider gave up with finish reason '{text}'");
-                return Err(Fault::new(Outcome::ProviderError, message));
-            }
-        }
-        reason = Some(text);
-    }
-    Ok(Answer { body: splices.apply(body), usage: facts.usage, finish_reason: reason })
+    let (splices, finish_reason) = finish::judge(facts.finish)?;
+    Ok(Answer {
+        body: splices.apply(&body),
+        usage: facts.usage,
+        finish_reason,
+        output_chars: facts.chars,
+    })
 }
 
 #[cfg(test)]
@@ -79,12 +63,27 @@ mod tests {
         check(r#"{"error":{"message":"x","code":429}}"#, Outcome::RateLimited);
         check(r#"{"error_code":18,"error_msg":"qps"}"#, Outcome::ProviderError);
         check(r#"{"choices":[{"message":{},"finish_reason":"abort"}]}"#, Outcome::ProviderError);
+        check(
+            r#"{"choices":[{"message":{},"finish_reason":"abort"},{"message":{},"finish_reason":"stop"}]}"#,
+            Outcome::ProviderError,
+        );
+        check(r#"{"object":"list","data":[{}]}"#, Outcome::ProviderError);
 
         #[track_caller]
         fn check(body: &'static str, outcome: Outcome) {
             let fault = read(Endpoint::Chat, &Bytes::from_static(body.as_bytes())).unwrap_err();
             assert_eq!(fault.outcome, outcome, "{body}");
         }
+    }
+
+    #[test]
+    fn every_endpoint_has_its_own_shape() {
+        let chat = Bytes::from_static(
+            br#"{"choices":[{"message":{"content":"A"},"finish_reason":"stop"}]}"#,
+        );
+        assert!(read(Endpoint::Embeddings, &chat).is_err());
+        let list = Bytes::from_static(b"\xef\xbb\xbf{\"data\":[]}");
+        assert_eq!(read(Endpoint::Embeddings, &list).unwrap().output_chars, 0);
     }
 
     #[test]

@@ -1,111 +1,144 @@
 //! A whole answer as a stream, for a caller that asked for one from a server that cannot.
+//!
+//! Values are cut out and put together anew, so that they stay as they are spelt, and members that
+//! are not known here come along.
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
-use crate::{call::Endpoint, sse::write_event};
-
-#[derive(Deserialize)]
-struct Whole<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    created: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    model: Option<&'a RawValue>,
-    #[serde(borrow)]
-    choices: Vec<Choice<'a>>,
-    #[serde(borrow, default)]
-    usage: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(default)]
-    index: u32,
-    #[serde(borrow, default)]
-    message: Option<Message<'a>>,
-    #[serde(borrow, default)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    logprobs: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    finish_reason: Option<&'a RawValue>,
-}
-
-/// A message's members in order, values as they are spelt.
-type Message<'a> = std::collections::BTreeMap<&'a str, &'a RawValue>;
+use crate::{
+    call::Endpoint,
+    json::{JsonError, Kind, Scanner},
+    sse::write_event,
+};
 
 /// The events of the answer, without the terminal one; `None` when it has not the expected shape.
 pub(super) fn events(endpoint: Endpoint, body: &Bytes, with_usage: bool) -> Option<Vec<Bytes>> {
-    let whole: Whole<'_> = serde_json::from_slice(body).ok()?;
+    let text = std::str::from_utf8(body).ok()?;
     let object = match endpoint {
         Endpoint::Chat => "chat.completion.chunk",
         Endpoint::Completions => "text_completion",
         Endpoint::Embeddings => return None,
     };
-    let raw = |value: Option<&RawValue>| value.map_or("null", RawValue::get).to_owned();
-    let head = format!(
-        "\"id\":{},\"object\":\"{object}\",\"created\":{},\"model\":{}",
-        raw(whole.id),
-        raw(whole.created),
-        raw(whole.model),
-    );
-    let mut events = Vec::new();
-    for choice in &whole.choices {
-        let content = match (&choice.message, choice.text) {
-            (Some(message), _) => format!("\"delta\":{}", delta(message)?),
-            (None, text) => format!("\"text\":{}", raw(text)),
-        };
-        let index = choice.index;
-        let logprobs = raw(choice.logprobs);
-        let event = format!(
-            "{{{head},\"choices\":[{{\"index\":{index},{content},\"logprobs\":{logprobs},\"finish_reason\":null}}]}}"
-        );
-        events.push(write_event(None, event.as_bytes()));
-        let end = match endpoint {
-            Endpoint::Chat => "\"delta\":{}",
-            Endpoint::Completions | Endpoint::Embeddings => "\"text\":\"\"",
-        };
-        let reason = raw(choice.finish_reason);
-        let event = format!(
-            "{{{head},\"choices\":[{{\"index\":{index},{end},\"finish_reason\":{reason}}}]}}"
-        );
-        events.push(write_event(None, event.as_bytes()));
+    let mut head = format!("\"object\":\"{object}\"");
+    let mut choices = None;
+    let mut usage = None;
+    for (name, value) in members(text)? {
+        match name {
+            "\"object\"" => {}
+            "\"choices\"" => choices = Some(value),
+            "\"usage\"" => usage = Some(value),
+            _ => push(&mut head, name, value),
+        }
     }
-    if let (true, Some(usage)) = (with_usage, whole.usage) {
-        let event = format!("{{{head},\"choices\":[],\"usage\":{}}}", usage.get());
-        events.push(write_event(None, event.as_bytes()));
+    let mut events = Vec::new();
+    let mut add =
+        |rest: String| events.push(write_event(None, format!("{{{head},{rest}}}").as_bytes()));
+    for (position, choice) in elements(choices?)?.into_iter().enumerate() {
+        let (content, end) = halves(endpoint, position, choice)?;
+        add(format!("\"choices\":[{{{content}}}]"));
+        add(format!("\"choices\":[{{{end}}}]"));
+    }
+    if let (true, Some(usage)) = (with_usage, usage) {
+        add(format!("\"choices\":[],\"usage\":{usage}"));
     }
     Some(events)
 }
 
-/// A message as a delta: the same members, with an index for each tool call.
-fn delta(message: &Message<'_>) -> Option<String> {
-    let mut members = Vec::with_capacity(message.len());
-    for (name, value) in message {
-        let value = match *name {
-            "tool_calls" if value.get().starts_with('[') => tool_calls(value)?,
-            _ => value.get().to_owned(),
-        };
-        members.push(format!("{}:{value}", serde_json::to_string(name).ok()?));
+/// The members of a choice as they are in the chunk that says it, and in the one that ends it.
+fn halves(endpoint: Endpoint, position: usize, choice: &str) -> Option<(String, String)> {
+    let mut index = position.to_string();
+    let mut content = String::new();
+    let mut reason = "null";
+    for (name, value) in members(choice)? {
+        match name {
+            "\"index\"" if value != "null" => index = value.to_owned(),
+            "\"index\"" => {}
+            "\"finish_reason\"" => reason = value,
+            "\"message\"" => push(&mut content, "\"delta\"", &delta(value)?),
+            _ => push(&mut content, name, value),
+        }
     }
-    Some(format!("{{{}}}", members.join(",")))
+    let nothing = match endpoint {
+        Endpoint::Chat => "\"delta\":{}",
+        Endpoint::Completions | Endpoint::Embeddings => "\"text\":\"\"",
+    };
+    Some((
+        format!("\"index\":{index},{content},\"finish_reason\":null"),
+        format!("\"index\":{index},{nothing},\"finish_reason\":{reason}"),
+    ))
 }
 
-fn tool_calls(calls: &RawValue) -> Option<String> {
-    let calls: Vec<&RawValue> = serde_json::from_str(calls.get()).ok()?;
-    let indexed = calls.iter().enumerate().map(|(index, call)| {
-        let members = call.get().strip_prefix('{')?.trim_start();
-        let has_index = serde_json::from_str::<Message<'_>>(call.get()).ok()?.contains_key("index");
-        Some(match (has_index, members) {
-            (true, _) => call.get().to_owned(),
-            (false, "}") => format!("{{\"index\":{index}}}"),
-            (false, members) => format!("{{\"index\":{index},{members}"),
+/// A message as a delta: the same members, with an index for each tool call.
+fn delta(message: &str) -> Option<String> {
+    let mut inside = String::new();
+    for (name, value) in members(message)? {
+        if name == "\"tool_calls\"" && value.starts_with('[') {
+            let calls: Option<Vec<_>> = elements(value)?
+                .into_iter()
+                .enumerate()
+                .map(|(at, call)| indexed(at, call))
+                .collect();
+            push(&mut inside, name, &format!("[{}]", calls?.join(",")));
+        } else {
+            push(&mut inside, name, value);
+        }
+    }
+    Some(format!("{{{inside}}}"))
+}
+
+fn indexed(position: usize, call: &str) -> Option<String> {
+    let members = members(call)?;
+    if members.iter().any(|(name, _)| *name == "\"index\"") {
+        return Some(call.to_owned());
+    }
+    let mut inside = format!("\"index\":{position}");
+    for (name, value) in members {
+        push(&mut inside, name, value);
+    }
+    Some(format!("{{{inside}}}"))
+}
+
+fn push(object: &mut String, name: &str, value: &str) {
+    if !object.is_empty() {
+        object.push(',');
+    }
+    object.push_str(name);
+    object.push(':');
+    object.push_str(value);
+}
+
+/// Names, quotes included, and values of an object, as they are spelt. A name with escapes is one that
+/// is not known here.
+fn members(text: &str) -> Option<Vec<(&str, &str)>> {
+    let mut found = Vec::new();
+    let mut scanner = Scanner::lenient(text.as_bytes());
+    if scanner.kind().ok()? != Kind::Object {
+        return None;
+    }
+    let visit = |scanner: &mut Scanner<'_>, name: crate::json::Str<'_>| -> Result<(), JsonError> {
+        let name = scanner.span_of(name);
+        let value = scanner.skip()?;
+        found.push((name, value));
+        Ok(())
+    };
+    scanner.object(visit).ok()?;
+    found.into_iter().map(|(name, value)| Some((text.get(name)?, text.get(value)?))).collect()
+}
+
+/// The elements of an array, as they are spelt.
+fn elements(text: &str) -> Option<Vec<&str>> {
+    let mut found = Vec::new();
+    let mut scanner = Scanner::lenient(text.as_bytes());
+    if scanner.kind().ok()? != Kind::Array {
+        return None;
+    }
+    scanner
+        .array(|scanner, _| {
+            found.push(scanner.skip()?);
+            Ok(())
         })
-    });
-    Some(format!("[{}]", indexed.collect::<Option<Vec<_>>>()?.join(",")))
+        .ok()?;
+    found.into_iter().map(|span| text.get(span)).collect()
 }
 
 #[cfg(test)]
@@ -113,31 +146,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_tools_and_usage_survive() {
-        let body = Bytes::from_static(br#"{"id":"c1","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"A","tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":"{\"n\":12345678901234567890}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":7}}"#);
+    fn everything_survives_as_it_is_spelt() {
+        let body = Bytes::from_static(
+            br#"{"id":"c1","object":"chat.completion","created":1,"model":"m","system_fingerprint":"fp","choices":[{"index":0,"message":{"role":"assistant","content":"A","zeta":1.50,"alpha":2,"tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":"{\"n\":12345678901234567890}"}}]},"content_filter_results":{},"finish_reason":"tool_calls"}],"citations":["x"],"usage":{"prompt_tokens":7}}"#,
+        );
         let events = events(Endpoint::Chat, &body, true).unwrap();
-        assert_eq!(events.len(), 3);
-        let first = std::str::from_utf8(&events[0]).unwrap();
-        assert!(
-            first.starts_with("data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\""),
-            "{first}"
+        let texts: Vec<_> =
+            events.iter().map(|event| std::str::from_utf8(event).unwrap()).collect();
+        assert_eq!(
+            texts[0],
+            "data: {\"object\":\"chat.completion.chunk\",\"id\":\"c1\",\"created\":1,\"model\":\"m\",\"system_fingerprint\":\"fp\",\"citations\":[\"x\"],\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"A\",\"zeta\":1.50,\"alpha\":2,\"tool_calls\":[{\"index\":0,\"id\":\"t\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"n\\\":12345678901234567890}\"}}]},\"content_filter_results\":{},\"finish_reason\":null}]}\n\n"
         );
-        assert!(first.contains(r#""tool_calls":[{"index":0,"id":"t""#), "{first}");
-        assert!(first.contains("12345678901234567890"));
         assert!(
-            std::str::from_utf8(&events[1]).unwrap().contains(r#""finish_reason":"tool_calls""#)
+            texts[1].contains(
+                "\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}]"
+            )
         );
-        for event in &events {
-            let json = event.strip_prefix(b"data: ").unwrap();
-            serde_json::from_slice::<serde_json::Value>(json).unwrap();
-        }
+        assert!(texts[2].contains("\"choices\":[],\"usage\":{\"prompt_tokens\":7}"));
+        assert_eq!(texts.len(), 3);
     }
 
     #[test]
-    fn other_shapes_are_none() {
-        assert!(events(Endpoint::Chat, &Bytes::from_static(b"{}"), false).is_none());
-        assert!(
-            events(Endpoint::Embeddings, &Bytes::from_static(b"{\"choices\":[]}"), false).is_none()
+    fn odd_shapes() {
+        let body = Bytes::from_static(
+            br#"{"choices":[{"index":null,"text":"A","finish_reason":"stop"}]}"#,
         );
+        let events = events(Endpoint::Completions, &body, true).unwrap();
+        assert!(std::str::from_utf8(&events[0]).unwrap().contains("\"index\":0,\"text\":\"A\""));
+        assert!(super::events(Endpoint::Chat, &Bytes::from_static(b"{}"), false).is_none());
+        let none = Bytes::from_static(b"{\"choices\":[]}");
+        assert!(super::events(Endpoint::Embeddings, &none, false).is_none());
     }
 }

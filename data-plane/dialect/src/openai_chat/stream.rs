@@ -3,14 +3,10 @@
 use bytes::Bytes;
 use sluicegate_model::{Outcome, Usage};
 
-use super::{
-    chunk, errors,
-    finish::{self, Finish},
-};
+use super::{chunk, errors, finish};
 use crate::{
     dialect::{StreamEvent, StreamReader},
     fault::Fault,
-    splice::Splices,
     sse::Frame,
 };
 
@@ -32,43 +28,40 @@ impl Reader {
     }
 
     fn chunk(&mut self, frame: &Frame, data: &Bytes) -> StreamEvent {
-        let Ok(facts) = chunk::read(data) else { return StreamEvent::Malformed };
+        // What was in it is lost: whatever comes later, the answer is not whole.
+        let Ok(facts) = chunk::read(data) else {
+            let message = "the provider sent an event that is not JSON";
+            return StreamEvent::Failed(Fault::new(Outcome::ProviderError, message));
+        };
         if let Some(error) = facts.error {
             return StreamEvent::Failed(errors::in_band_member(data.get(error).unwrap_or(&[])));
         }
-        if facts.items.is_none() && facts.usage.is_none() && errors::extract(data).is_some() {
+        if facts.choices.is_none()
+            && facts.usage.is_none()
+            && errors::extract_in_band(data).is_some()
+        {
             return StreamEvent::Failed(errors::in_band(data));
         }
         self.usage = facts.usage.or(self.usage);
         self.named |= facts.named;
         self.finished |= facts.finished;
         self.chars += facts.chars;
-        let empty = facts.items.unwrap_or(0) == 0;
+        let empty = facts.choices.unwrap_or(0) == 0;
         if self.hide_usage && empty && facts.usage.is_some() {
             return StreamEvent::Hidden;
         }
-        let mut wire = None;
-        if let Some((span, text)) = facts.finish {
-            match finish::read(&text) {
-                Finish::Known => {}
-                Finish::Renamed(name) => {
-                    let mut splices = Splices::default();
-                    splices.replace(span, format!("\"{name}\""));
-                    wire = Some(frame.with_data(&splices.apply(data)));
-                }
-                Finish::Failed => {
-                    let message = format!("the provider gave up with finish reason '{text}'");
-                    return StreamEvent::Failed(Fault::new(Outcome::ProviderError, message));
-                }
-            }
-            self.reason = Some(text);
-        }
-        let wire = wire.unwrap_or_else(|| frame.to_wire());
-        if facts.content != 0 || facts.finished != 0 {
-            StreamEvent::Content(wire)
+        let says = facts.content != 0 || facts.finished != 0;
+        let (splices, reason) = match finish::judge(facts.finish) {
+            Ok(judged) => judged,
+            Err(fault) => return StreamEvent::Failed(fault),
+        };
+        self.reason = reason.or(self.reason.take());
+        let wire = if splices.is_empty() {
+            frame.to_wire()
         } else {
-            StreamEvent::Preamble(wire)
-        }
+            frame.with_data(&splices.apply(data))
+        };
+        if says { StreamEvent::Content(wire) } else { StreamEvent::Preamble(wire) }
     }
 }
 
@@ -125,7 +118,6 @@ mod tests {
                 StreamEvent::Preamble(_) => "preamble",
                 StreamEvent::Content(_) => "content",
                 StreamEvent::Hidden => "hidden",
-                StreamEvent::Malformed => "malformed",
                 StreamEvent::Done => "done",
                 StreamEvent::Failed(_) => "failed",
             })
@@ -159,6 +151,20 @@ mod tests {
     }
 
     #[test]
+    fn every_finish_reason_of_a_chunk_counts() {
+        let chunk = |first: &str, second: &str| {
+            format!(
+                "data: {{\"choices\":[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"{first}\"}},{{\"index\":1,\"delta\":{{}},\"finish_reason\":\"{second}\"}}]}}\n\n"
+            )
+        };
+        assert_eq!(names(&read_all(false, &chunk("abort", "stop")).0), ["failed"]);
+        let (events, reader) = read_all(false, &chunk("eos", "eos"));
+        assert!(reader.complete());
+        assert!(matches!(&events[0], StreamEvent::Content(wire)
+            if std::str::from_utf8(wire).unwrap().matches("\"stop\"").count() == 2));
+    }
+
+    #[test]
     fn every_choice_must_finish() {
         let chunk = |index: u8, reason: &str| {
             format!(
@@ -184,6 +190,10 @@ mod tests {
         ] {
             assert_eq!(names(&read_all(false, text).0), ["failed"], "{text}");
         }
-        assert_eq!(names(&read_all(false, "data: {oops\n\n").0), ["malformed"]);
+        assert_eq!(names(&read_all(false, "data: {oops\n\n").0), ["failed"]);
+        let nan = "data: {\"choices\":[{\"delta\":{\"content\":\"A\"},\"logprobs\":NaN}]}\n\n";
+        assert_eq!(names(&read_all(false, nan).0), ["content"]);
+        let ping = "data: {\"type\":\"ping\",\"message\":\"keepalive\"}\n\n";
+        assert_eq!(names(&read_all(false, ping).0), ["preamble"]);
     }
 }

@@ -32,7 +32,6 @@ pub struct OpenStream {
     pub held: VecDeque<Bytes>,
     /// The terminal event was among them.
     pub done: bool,
-    pub malformed: u64,
     pub timeouts: Timeouts,
     pub started: Instant,
     /// When the whole request must have ended.
@@ -56,7 +55,6 @@ pub(super) async fn open(
         reader: provider.dialect.stream(attempt.call.endpoint, hide_usage),
         held: VecDeque::new(),
         done: false,
-        malformed: 0,
         timeouts: provider.timeouts,
         started: attempt.started,
         total: attempt.total,
@@ -111,10 +109,6 @@ impl OpenStream {
                 Ok(true)
             }
             StreamEvent::Hidden => Ok(false),
-            StreamEvent::Malformed => {
-                self.malformed += 1;
-                Ok(false)
-            }
             StreamEvent::Done if self.reader.complete() => {
                 self.done = true;
                 Ok(true)

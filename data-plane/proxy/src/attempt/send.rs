@@ -1,20 +1,27 @@
 //! Translating a call, sending it, and reading the head of what comes back.
 
-use std::error::Error;
+use std::{error::Error, sync::atomic::Ordering, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::client::legacy::connect::capture_connection;
 use sluicegate_dialect::{Fault, UpstreamCall};
 use sluicegate_model::Outcome;
 use tokio::time::{Instant, timeout_at};
 
 use super::Attempt;
-use crate::upstream::decode::Decoded;
+use crate::upstream::{Use, decode::Decoded};
 
 /// Longest error body that is read, in bytes.
 const MAX_ERROR_BODY: usize = 64 * 1024;
+
+/// A connection that was closed while it lay idle shows it at once. What fails later was under way.
+const STALE: Duration = Duration::from_secs(1);
+/// How long the rest of an error body may take; the status has said enough by then.
+const ERROR_BODY: Duration = Duration::from_secs(2);
 
 const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("sluicegate/", env!("CARGO_PKG_VERSION")));
@@ -47,13 +54,8 @@ pub(super) async fn send(attempt: &Attempt<'_>) -> Result<(Head, bool), Fault> {
     let choice = attempt.choice;
     let UpstreamCall { body, hide_usage } =
         choice.provider.dialect.request(attempt.call, &choice.model);
-    let request = request(attempt, body)?;
     let deadline = head_deadline(attempt);
-    let sending = choice.provider.client.request(request);
-    let response = timeout_at(deadline, sending)
-        .await
-        .map_err(|_| Fault::new(Outcome::Timeout, "no answer within the time for a first event"))?
-        .map_err(|error| transport(&error))?;
+    let response = exchange(attempt, body, deadline).await?;
     let (parts, body) = response.into_parts();
     let body = Decoded::new(&parts.headers, body)
         .map_err(|error| Fault::new(Outcome::ProviderError, error.to_string()))?;
@@ -62,6 +64,46 @@ pub(super) async fn send(attempt: &Attempt<'_>) -> Result<(Head, bool), Fault> {
     }
     let error = error_body(body, deadline).await;
     Err(choice.provider.dialect.refusal(parts.status, &parts.headers, &error))
+}
+
+/// Sends the request and waits for the head of an answer. A request that a kept connection lost
+/// because its other end had just closed it is sent once more, on a new one: that the upstream
+/// closed an idle connection is nobody's failure.
+async fn exchange(
+    attempt: &Attempt<'_>,
+    body: Bytes,
+    deadline: Instant,
+) -> Result<Response<Incoming>, Fault> {
+    let client = &attempt.choice.provider.client;
+    let mut first = request(attempt, body.clone())?;
+    let captured = capture_connection(&mut first);
+    let begun = Instant::now();
+    let too_late = |_| Fault::new(Outcome::Timeout, "no answer within the time for a first event");
+    let error = match timeout_at(deadline, client.pooled.request(first)).await.map_err(too_late)? {
+        Ok(response) => {
+            if let Some(Some(connected)) = captured.connection_metadata().as_ref().map(Use::of) {
+                connected.answered();
+            }
+            return Ok(response);
+        }
+        Err(error) => error,
+    };
+    let was_used = captured
+        .connection_metadata()
+        .as_ref()
+        .and_then(Use::of)
+        .is_some_and(|connection| connection.has_answered());
+    if error.is_connect() || !was_used || begun.elapsed() > STALE {
+        return Err(transport(&error));
+    }
+    tracing::debug!(
+        provider = attempt.choice.provider.name,
+        "a kept connection was closed; sending anew"
+    );
+    attempt.metrics.resends.inc();
+    attempt.resent.store(true, Ordering::Relaxed);
+    let again = client.fresh.request(request(attempt, body)?);
+    timeout_at(deadline, again).await.map_err(too_late)?.map_err(|error| transport(&error))
 }
 
 /// When the head, and with streams the first event, must be there.
@@ -119,7 +161,7 @@ fn transport(error: &hyper_util::client::legacy::Error) -> Fault {
 
 /// As much of an error body as is worth reading; what breaks off counts as far as it came.
 async fn error_body(mut body: Decoded, deadline: Instant) -> Bytes {
-    let deadline = deadline.min(Instant::now() + std::time::Duration::from_secs(10));
+    let deadline = deadline.min(Instant::now() + ERROR_BODY);
     let mut read = BytesMut::new();
     while let Ok(Some(Ok(chunk))) = timeout_at(deadline, body.next()).await {
         let room = MAX_ERROR_BODY - read.len();

@@ -19,8 +19,8 @@ pub struct WholeAnswer {
     pub is_stream: bool,
     pub usage: Option<Usage>,
     pub finish_reason: Option<String>,
-    /// Length of the upstream's body in bytes, for estimates.
-    pub upstream_bytes: usize,
+    /// Characters of the answer's text, for estimates.
+    pub output_chars: u64,
     /// When the attempt began.
     pub started: tokio::time::Instant,
 }
@@ -90,7 +90,7 @@ fn check(
         is_stream: attempt.call.stream,
         usage: answer.usage,
         finish_reason: answer.finish_reason,
-        upstream_bytes: body.len(),
+        output_chars: answer.output_chars,
         started: attempt.started,
     })
 }

@@ -4,7 +4,10 @@ use std::{
     future::Future,
     io,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -57,11 +60,11 @@ impl Connector {
                 tunnel = tunnel.with_auth(auth.clone());
             }
             let io = secured(&self.tls, self.version, tunnel).call(uri).await?;
-            return Ok(Stream { io, to_proxy: false });
+            return Ok(Stream::new(io, false));
         }
         let mut direct = self.direct;
         let io = direct.call(intercept.uri().clone()).await?;
-        Ok(Stream { io, to_proxy: true })
+        Ok(Stream::new(io, true))
     }
 }
 
@@ -99,7 +102,7 @@ impl Service<Uri> for Connector {
                 Some(intercept) => connector.through(intercept, uri).await,
                 None => {
                     let io = connector.direct.call(uri).await?;
-                    Ok(Stream { io, to_proxy: false })
+                    Ok(Stream::new(io, false))
                 }
             }
         };
@@ -112,16 +115,46 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// A connection that knows whether its other end is a proxy.
+/// Has a connection brought an answer yet? Shared by everyone who uses the connection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Use(Arc<AtomicBool>);
+
+impl Use {
+    /// What is known of this connection; `None` when it was not made here.
+    pub(crate) fn of(connected: &Connected) -> Option<Self> {
+        let mut extras = http::Extensions::new();
+        connected.get_extras(&mut extras);
+        extras.remove()
+    }
+
+    /// The head of an answer came over it.
+    pub(crate) fn answered(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Did one ever?
+    pub(crate) fn has_answered(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A connection that knows whether its other end is a proxy, and whether it was of use before.
 #[derive(Debug)]
 pub struct Stream {
     io: MaybeHttpsStream<TokioIo<TcpStream>>,
     to_proxy: bool,
+    usage: Use,
+}
+
+impl Stream {
+    fn new(io: MaybeHttpsStream<TokioIo<TcpStream>>, to_proxy: bool) -> Self {
+        Self { io, to_proxy, usage: Use::default() }
+    }
 }
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        self.io.connected().proxy(self.to_proxy)
+        self.io.connected().proxy(self.to_proxy).extra(self.usage.clone())
     }
 }
 

@@ -49,11 +49,17 @@ impl Decoded {
         Ok(Self::Coded(match coding.as_str() {
             "" | "identity" => return Ok(Self::Plain(reader.into_inner().0)),
             "gzip" | "x-gzip" => {
-                Box::pin(ReaderStream::with_capacity(GzipDecoder::new(reader), capacity))
+                let mut decoder = GzipDecoder::new(reader);
+                decoder.multiple_members(true);
+                Box::pin(ReaderStream::with_capacity(decoder, capacity))
             }
             "deflate" => Box::pin(ReaderStream::with_capacity(ZlibDecoder::new(reader), capacity)),
             "br" => Box::pin(ReaderStream::with_capacity(BrotliDecoder::new(reader), capacity)),
-            "zstd" => Box::pin(ReaderStream::with_capacity(ZstdDecoder::new(reader), capacity)),
+            "zstd" => {
+                let mut decoder = ZstdDecoder::new(reader);
+                decoder.multiple_members(true);
+                Box::pin(ReaderStream::with_capacity(decoder, capacity))
+            }
             _ => return Err(UnknownCoding(coding.chars().take(32).collect())),
         }))
     }

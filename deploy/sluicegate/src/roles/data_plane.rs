@@ -10,12 +10,16 @@ use sluicegate_proxy::{
     metrics::Metrics,
     ops::{self, Ops},
     policy::Current,
+    relay::Streams,
     report::Reporter,
     server,
     sync::{self, Sync, SyncConfig, cache::Cache},
     upstream::Clients,
 };
-use sluicegate_telemetry::{record::RecordSink, task};
+use sluicegate_telemetry::{
+    record::RecordSink,
+    task::{self, AbortOnDrop},
+};
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
@@ -155,14 +159,19 @@ impl DataPlane {
             reporter: Reporter { sink, metrics: metrics.clone() },
             max_body: args.max_body_bytes,
             cut: CancellationToken::new(),
+            streams: Streams::default(),
         });
+        let watched = gateway.clone();
+        let watching = AbortOnDrop(task::spawn("streams", async move {
+            watched.streams.look_after().await;
+        }));
         let ops_stop = CancellationToken::new();
         let ops = Ops { metrics, status: status.clone(), draining: stop.clone() };
         task::spawn("ops", ops::serve(self.ops, ops, ops_stop.clone()));
         let drain = Duration::from_millis(args.drain_ms);
         let serving = task::spawn("traffic", async move {
             server::serve(self.traffic, gateway, drain, stop).await;
-            drop(sync);
+            drop((sync, watching));
             ops_stop.cancel();
         });
         Ok(Running { status, serving, writer })
