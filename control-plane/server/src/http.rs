@@ -12,6 +12,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 use sluicegate_control_core::{Desired, Fleet, Publication};
 use sluicegate_telemetry::metric;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{Levels, Metrics};
@@ -34,6 +35,24 @@ pub(crate) fn router(health: Health) -> Router {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .with_state(health)
+}
+
+/// Answers on the health port while a control plane is not there yet: alive, but not ready. Ends,
+/// and lets go of the listener, when `started` fires.
+///
+/// # Errors
+/// When the listener fails.
+pub async fn serve_starting(
+    listener: TcpListener,
+    started: CancellationToken,
+) -> std::io::Result<()> {
+    let starting = async || {
+        let body = json!({ "status": "starting", "store": "waiting for the first answer" });
+        let kind = [(CONTENT_TYPE, "application/json")];
+        (StatusCode::SERVICE_UNAVAILABLE, kind, format!("{body}\n"))
+    };
+    let app = Router::new().route("/healthz", get(async || "ok\n")).route("/readyz", get(starting));
+    axum::serve(listener, app).with_graceful_shutdown(started.cancelled_owned()).await
 }
 
 /// Ready from the first state on, also while the store is away: streams and reads are served.

@@ -11,6 +11,7 @@ mod start;
 mod status;
 mod wire;
 
+pub use http::serve_starting;
 pub use serve::{ServeError, Tls};
 pub use sluicegate_control_core::Issued;
 pub use start::{Config, ControlPlane};

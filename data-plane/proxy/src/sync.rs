@@ -51,9 +51,17 @@ pub struct BadEndpoint {
 /// When it is not a URL, or the authorities' file holds no certificates.
 pub fn endpoint(address: &str, ca_pem: Option<&[u8]>) -> Result<Endpoint, BadEndpoint> {
     let bad = |reason: String| BadEndpoint { address: address.to_owned(), reason };
-    let endpoint =
-        Endpoint::from_shared(address.to_owned()).map_err(|error| bad(error.to_string()))?;
-    let tls = endpoint.uri().scheme_str() == Some("https");
+    let full =
+        if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+    let endpoint = Endpoint::from_shared(full).map_err(|error| bad(error.to_string()))?;
+    let tls = match endpoint.uri().scheme_str() {
+        Some("http") => false,
+        Some("https") => true,
+        _ => return Err(bad("use a URL such as http://127.0.0.1:9180".to_owned())),
+    };
+    if !matches!(endpoint.uri().path(), "" | "/") {
+        return Err(bad("the URL must end after the port".to_owned()));
+    }
     let endpoint = endpoint
         .connect_timeout(Duration::from_secs(2))
         .tcp_nodelay(true)

@@ -401,3 +401,64 @@ fn d2_a_follower_that_falls_silent_is_let_go() {
     let closed = server.tick(late, &publisher);
     assert!(matches!(closed.as_slice(), [ServerAction::Close(Close::Silent)]), "{closed:?}");
 }
+
+#[test]
+fn d5_an_empty_store_takes_nothing_away() {
+    let mut client = ClientSession::new(client_config(), LaneState::default(), Now::ZERO);
+    let full = Publisher::new(point(0, 7), [(key(1), body(7))].into());
+    let mut server = ServerSession::new(ServerConfig::default(), Now::ZERO);
+    follow(&mut server, &mut client, &full);
+    assert_eq!(client.state().entries.len(), 1);
+
+    let mut lost = Publisher::new(point(1, 0), BTreeMap::new());
+    let mut server = ServerSession::new(ServerConfig::default(), Now::ZERO);
+    let mut client = ClientSession::new(client_config(), client.into_state(), Now::ZERO);
+    let said = follow(&mut server, &mut client, &lost);
+    assert_eq!(client.state().entries.len(), 1, "served on");
+    assert!(said.error.contains("store is empty"), "{}", said.error);
+
+    lost.publish(1, vec![(key(2), body(1))], Vec::new());
+    let actions = server.on_head(Now::ZERO, &lost);
+    deliver(&mut server, &mut client, &lost, actions);
+    assert_eq!(client.state().entries.keys().collect::<Vec<_>>(), [&key(2)]);
+}
+
+/// Says hello and lets both sides talk until nothing is left to say; what the server knows then.
+fn follow(
+    server: &mut ServerSession,
+    client: &mut ClientSession,
+    publisher: &Publisher,
+) -> sluicegate_protocol::policy::Follower {
+    let actions = server.on_message(Now::ZERO, client.hello(), publisher);
+    deliver(server, client, publisher, actions)
+}
+
+fn deliver(
+    server: &mut ServerSession,
+    client: &mut ClientSession,
+    publisher: &Publisher,
+    actions: Vec<ServerAction>,
+) -> sluicegate_protocol::policy::Follower {
+    let mut known = sluicegate_protocol::policy::Follower::default();
+    let mut queue: VecDeque<_> = actions.into();
+    while let Some(action) = queue.pop_front() {
+        match action {
+            ServerAction::Report(follower) => known = *follower,
+            ServerAction::Close(close) => panic!("{close:?}"),
+            ServerAction::Send(message) => {
+                for action in client.on_message(Now::ZERO, message) {
+                    let answers = match action {
+                        ClientAction::Apply(_) => client.on_verdict(Verdict::default()),
+                        other => vec![other],
+                    };
+                    for answer in answers {
+                        if let ClientAction::Send(message) = answer {
+                            queue.extend(server.on_message(Now::ZERO, message, publisher));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    known
+}

@@ -6,3 +6,19 @@
 //! - `tests/cases`: faults that users have met, as a table. The table is in `cases/*.json`; the
 //!   structs in `tests/cases/{table,request,script,expect}.rs` say what each member means.
 //!   `SLUICEGATE_CASES=PART` plays only the cases whose id has that part.
+//! - `tests/sdk`: the official OpenAI SDKs against a gateway that was started without configuration.
+//! - `tests/cluster`: etcd, a control plane and three data planes, while parts of them are changed,
+//!   cut off, frozen and killed.
+//! - `tests/durability`: kill -9 during a stream of changes. `SLUICEGATE_APPLIES=N` makes it longer.
+//! - `tests/start`: wrong input at start and in requests, and what is said about it.
+//! - `src/bin/fleet`: measures how fast changes reach data planes under traffic; no test.
+//!
+//! What several of them need is here.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run outside the gateway, whose spawn helper counts tasks for its drain"
+)]
+
+pub mod admin;
+pub mod config;

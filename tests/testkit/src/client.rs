@@ -22,6 +22,8 @@ pub enum ClientStep {
     ReadEvents(usize),
     /// Does nothing, not even read.
     SleepMs(u64),
+    /// Reads to the end, with a pause of so many milliseconds after each read.
+    ReadSlowly(u64),
     /// FIN.
     Close,
     /// RST.
@@ -51,6 +53,9 @@ pub async fn exchange(
             match *step {
                 ClientStep::ReadEvents(n) => connection.read_events(n).await,
                 ClientStep::SleepMs(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+                ClientStep::ReadSlowly(ms) => {
+                    connection.read_slowly(Duration::from_millis(ms)).await;
+                }
                 ClientStep::Close => connection.close(),
                 ClientStep::Rst => connection.reset(),
             }

@@ -25,18 +25,19 @@ macro_rules! is_a_member {
 }
 use is_a_member;
 
-pub use self::programs::{ADMIN_TOKEN, NODE_TOKEN, gateway_binary};
+pub use self::programs::{ADMIN_TOKEN, NODE_TOKEN, gateway_binary, gateway_command};
 pub use self::roles::{ControlPlane, DataPlane, Standalone};
 pub use self::stores::{Etcd, Redis};
 
 use std::net::SocketAddr;
-use std::process::ExitStatus;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use tempfile::TempDir;
 
-use self::programs::{gateway, seal_key_file, url};
+use self::programs::{seal_key_file, url};
 use crate::deadline::within;
 use crate::fault::FaultProxy;
 
@@ -64,6 +65,13 @@ pub struct CliOutput {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
+}
+
+impl CliOutput {
+    /// Everything it wrote.
+    pub fn said(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
 }
 
 /// Says what a cluster consists of.
@@ -174,6 +182,11 @@ impl Cluster {
         Ok(output)
     }
 
+    /// Where everything is kept; each process has its state in a folder of its own name.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Runs a command of the command line against the first control plane.
     pub async fn cli(&self, arguments: &[&str]) -> anyhow::Result<CliOutput> {
         let control_plane = self.control_planes.first().context("no control plane")?;
@@ -183,10 +196,17 @@ impl Cluster {
 
 /// Runs a command of the command line against `server`.
 pub async fn cli(server: SocketAddr, arguments: &[&str]) -> anyhow::Result<CliOutput> {
-    let mut command = tokio::process::Command::from(gateway(&gateway_binary()?, arguments));
-    command.args(["--server", &url(server)]).kill_on_drop(true);
-    let awaited = format!("the end of `sluicegate {}`", arguments.join(" "));
-    let output = within(CLI_LIMIT, &awaited, command.output()).await??;
+    let mut command = gateway_command(arguments)?;
+    command.args(["--server", &url(server)]);
+    finish(command, CLI_LIMIT).await
+}
+
+/// Runs a command to its end; a command that is still running at the limit is killed.
+pub async fn finish(command: Command, limit: Duration) -> anyhow::Result<CliOutput> {
+    let awaited = format!("the end of {command:?}");
+    let mut command = tokio::process::Command::from(command);
+    command.kill_on_drop(true);
+    let output = within(limit, &awaited, command.output()).await??;
     Ok(CliOutput {
         status: output.status,
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -13,7 +13,7 @@ mod wire;
 pub use self::call::{Call, Closed, Write};
 pub use self::step::{AUTO, Step};
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +41,15 @@ impl Upstream {
     pub async fn start(
         script: impl Fn(&Call) -> Vec<Step> + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Self::start_on(IpAddr::from(Ipv4Addr::LOCALHOST), script).await
+    }
+
+    /// The same on another address of this machine.
+    pub async fn start_on(
+        ip: IpAddr,
+        script: impl Fn(&Call) -> Vec<Step> + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
+        let listener = TcpListener::bind((ip, 0)).await?;
         let address = listener.local_addr()?;
         let log = Arc::new(CallLog::default());
         let server = tokio::spawn(accept(listener, Arc::new(script), log.clone()));

@@ -3,13 +3,17 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::Context;
-use sluicegate_control_server::{Config, ControlPlane, Tls};
+use sluicegate_control_server::{Config, ControlPlane, Tls, serve_starting};
 use sluicegate_model::secret::Secret;
 use sluicegate_store::{
     ConfigStore,
     embedded::EmbeddedStore,
     etcd::{Credentials, EtcdConfig, EtcdStore, EtcdTls},
 };
+
+use sluicegate_telemetry::task;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use super::{ControlPlaneArgs, EtcdArgs, signal, state};
 use crate::output;
@@ -35,10 +39,10 @@ pub(crate) async fn control_plane(args: ControlPlaneArgs) -> anyhow::Result<()> 
         env!("CARGO_PKG_VERSION"),
         args.replica_id
     ));
-    output::line(&format!("  admin, policy  {scheme}://{}", args.listen));
+    output::line(&format!("  admin, policy  {scheme}://{}", grpc.local_addr()?));
     output::line(&format!(
         "  health         http://{}  (/healthz /readyz /metrics)",
-        args.http_listen
+        http.local_addr()?
     ));
     output::line(&format!("  state          {location}"));
     output::line(&format!("  seal key       {}", seal_file.display()));
@@ -55,11 +59,22 @@ pub(crate) async fn control_plane(args: ControlPlaneArgs) -> anyhow::Result<()> 
         reset_admin_token: args.reset_admin_token,
         ..Config::new(store, seal_key, args.replica_id.clone())
     };
+    let starting = CancellationToken::new();
+    let waiting = {
+        // The same socket, answered by another server until the control plane is there.
+        let twin = http.into_std()?;
+        let listener = TcpListener::from_std(twin.try_clone()?)?;
+        let answering = serve_starting(listener, starting.clone());
+        (TcpListener::from_std(twin)?, task::spawn("starting", answering))
+    };
     let started = tokio::select! {
         started = ControlPlane::start(config) => started,
         () = stop.cancelled() => return Ok(()),
     };
     let (plane, issued) = started.context("the control plane cannot start")?;
+    starting.cancel();
+    let (http, answered) = waiting;
+    answered.await??;
     if let Some(token) = &issued.admin {
         print_once("admin token", "SLUICEGATE_ADMIN_TOKEN", token);
     }

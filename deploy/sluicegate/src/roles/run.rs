@@ -53,6 +53,12 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
         crate::files::Files::load(std::slice::from_ref(file), References::Open)
             .map_err(|failure| anyhow::anyhow!("{failure}"))?;
     }
+    let addresses = Addresses {
+        traffic: data.traffic_address(),
+        ops: data.ops_address(),
+        admin: grpc.local_addr()?.to_string(),
+        health: http.local_addr()?.to_string(),
+    };
     let tokens = Tokens::prepare(&args.state_dir)?;
     let plane = start_control_plane(&args, &tokens).await?;
     let control_stop = CancellationToken::new();
@@ -76,8 +82,6 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
         advertise: None,
         state_dir: args.state_dir.join("data-plane"),
     };
-    let traffic = data.traffic_address();
-    let ops = data.ops_address();
     let mut running = data.start(&args.traffic, setup, stop.clone())?;
     if !running.ready(READY).await {
         anyhow::bail!(
@@ -85,7 +89,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
             READY.as_secs()
         );
     }
-    announce(&args, &traffic, &ops, &configured);
+    announce(&args, &addresses, &configured);
     if let Some(file) = configured.file {
         task::spawn("config-file", file.follow(client, stop.clone()));
     }
@@ -102,6 +106,14 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     control_stop.cancel();
     control.await.context("the control plane ended by a panic")??;
     Ok(())
+}
+
+/// Where the process listens.
+struct Addresses {
+    traffic: String,
+    ops: String,
+    admin: String,
+    health: String,
 }
 
 /// The tokens of one machine. They are kept beside the state, so that the commands find them; the
@@ -260,14 +272,15 @@ async fn apply_quickstart(
     Ok(())
 }
 
-fn announce(args: &RunArgs, traffic: &str, ops: &str, configured: &Configured) {
+fn announce(args: &RunArgs, addresses: &Addresses, configured: &Configured) {
+    let Addresses { traffic, ops, .. } = addresses;
     output::line(&format!("sluicegate {} runs both planes", env!("CARGO_PKG_VERSION")));
     output::line(&format!("  traffic     http://{traffic}/v1"));
     output::line(&format!("  operations  http://{ops}  (/healthz /readyz /metrics)"));
-    output::line(&format!("  admin       http://{}  (gRPC)", args.admin_listen));
+    output::line(&format!("  admin       http://{}  (gRPC)", addresses.admin));
     output::line(&format!(
         "  health      http://{}  (/healthz /readyz /metrics)",
-        args.http_listen
+        addresses.health
     ));
     output::line(&format!(
         "  state       {}  (store, tokens, last good policy)",

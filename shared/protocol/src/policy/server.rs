@@ -20,6 +20,11 @@ const CHUNK: usize = 256 * 1024;
 /// Heartbeats without a word from a follower after which it counts as gone.
 const SILENT_HEARTBEATS: u32 = 4;
 
+/// What the fleet view says of a follower that keeps its state before an empty store.
+const WIPE: &str = "runs the configuration of another store, and this control plane's store is \
+     empty: it was lost, or is the wrong one. The data plane serves on; apply a configuration to \
+     replace what it has";
+
 /// How often and how long.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -292,6 +297,13 @@ impl ServerSession {
         if !self.greeted || self.in_flight.is_some() || closing {
             return;
         }
+        if self.would_wipe(publisher) {
+            if self.follower.error != WIPE {
+                WIPE.clone_into(&mut self.follower.error);
+                actions.push(self.report());
+            }
+            return;
+        }
         // The same bytes would be refused again: wait for a newer revision.
         if !self.resync && self.follower.refused.as_ref() == Some(publisher.head()) {
             return;
@@ -325,6 +337,13 @@ impl ServerSession {
                 actions.extend(chunks(change, self.last_nonce).into_iter().map(send));
             }
         }
+    }
+
+    /// Would the follower lose everything to a store in which nothing was ever applied? Such a store
+    /// is one that was lost, or the wrong one. The first change that is applied ends the doubt.
+    fn would_wipe(&self, publisher: &Publisher) -> bool {
+        let head = publisher.head();
+        head.revision == 0 && self.follower.at.as_ref().is_some_and(|at| at.epoch != head.epoch)
     }
 
     fn report(&self) -> ServerAction {

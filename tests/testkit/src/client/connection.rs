@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -40,6 +41,7 @@ impl Connection {
     /// Sends a request and starts a new reply. A failed write is noted there.
     pub async fn send(&mut self, request: &Request) {
         self.send_bytes(&request.to_bytes()).await;
+        self.framing.answers(request.method());
     }
 
     /// Sends bytes as they are and starts a new reply.
@@ -47,18 +49,35 @@ impl Connection {
         self.reply = Reply::default();
         self.framing.restart();
         self.decoder = None;
-        if let Some(stream) = &mut self.stream
-            && let Err(error) = stream.write_all(bytes).await
-        {
-            // The server may well have answered before it stopped reading.
-            self.reply.problems.push(format!("send: {error}"));
-        }
+        self.send_more(bytes).await;
         self.reply.sent_at = Instant::now();
     }
 
     /// Reads until the reply is complete or the connection ends.
     pub async fn read_to_end(&mut self) {
         while self.read().await {}
+    }
+
+    /// Sends further bytes of the request whose reply is being read.
+    pub async fn send_more(&mut self, bytes: &[u8]) {
+        if let Some(stream) = &mut self.stream
+            && let Err(error) = stream.write_all(bytes).await
+        {
+            // The server may well have answered before it stopped reading.
+            self.reply.problems.push(format!("send: {error}"));
+        }
+    }
+
+    /// Reads until a 1xx response has come, or the reply ends before.
+    pub async fn read_informational(&mut self) {
+        while self.reply.informational.is_empty() && self.read().await {}
+    }
+
+    /// Like [`Self::read_to_end`], with a pause after each read.
+    pub async fn read_slowly(&mut self, pause: Duration) {
+        while self.read().await {
+            tokio::time::sleep(pause).await;
+        }
     }
 
     /// Reads until `n` events with data have come, or the reply ends before.

@@ -39,6 +39,8 @@ enum State {
 pub(super) struct Framing {
     state: State,
     buffer: BytesMut,
+    /// Whether the answer has no body whatever its head says, as it is with HEAD.
+    bodiless: bool,
 }
 
 impl Framing {
@@ -64,6 +66,12 @@ impl Framing {
     /// Ready for the next response on the same connection; bytes that came early are kept.
     pub(super) fn restart(&mut self) {
         self.state = State::Head;
+        self.bodiless = false;
+    }
+
+    /// The next response answers a request with this method.
+    pub(super) fn answers(&mut self, method: &str) {
+        self.bodiless = method == "HEAD";
     }
 
     /// Does one thing; `false` when more bytes are needed.
@@ -134,6 +142,7 @@ impl Framing {
         }
         self.state = match (status, chunked.as_deref(), lengths.first()) {
             (204 | 304, _, _) => State::Length(0),
+            _ if self.bodiless => State::Length(0),
             (_, Some("chunked"), _) => State::ChunkSize,
             (_, Some(_), _) => State::UntilClose,
             (_, None, Some((_, value))) => match value.parse() {

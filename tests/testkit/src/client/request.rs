@@ -34,6 +34,10 @@ impl Request {
         }
     }
 
+    pub(super) fn method(&self) -> &str {
+        &self.method
+    }
+
     /// Sets a header, in place of one of the same name.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {

@@ -18,7 +18,18 @@ pub const NODE_TOKEN: &str = "test-node-token-0123456789abcdef";
 const SEAL_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 /// Variables of the surroundings that would change what a test sees.
-const UNWANTED: [&str; 8] = [
+const UNWANTED: [&str; 19] = [
+    "OPENAI_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "DASHSCOPE_API_KEY",
+    "MISTRAL_API_KEY",
+    "SLUICEGATE_CONTROL_PLANE",
+    "SLUICEGATE_ETCD",
+    "SLUICEGATE_ETCD_PASSWORD",
+    "SLUICEGATE_LOG",
+    "SLUICEGATE_NODE_ID",
+    "SLUICEGATE_SERVER",
+    "SLUICEGATE_STATE_DIR",
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -42,6 +53,11 @@ pub fn gateway_binary() -> anyhow::Result<PathBuf> {
         );
     }
     Ok(binary)
+}
+
+/// A command of the gateway with the tests' tokens, for a test that starts it in a way of its own.
+pub fn gateway_command(arguments: &[&str]) -> anyhow::Result<Command> {
+    Ok(gateway(&gateway_binary()?, arguments))
 }
 
 /// A command of the gateway with the tests' tokens.

@@ -105,13 +105,42 @@ pub struct Standalone(Member);
 impl Standalone {
     /// Starts it on the configuration at `config` and waits until it serves.
     pub async fn start(config: &Path, arguments: &[&str], folder: &Path) -> anyhow::Result<Self> {
+        Self::start_with(Some(config), arguments, &[], folder).await
+    }
+
+    /// Starts it without a configuration, so that it serves its demo or what its state has.
+    pub async fn unconfigured(arguments: &[&str], folder: &Path) -> anyhow::Result<Self> {
+        Self::start_with(None, arguments, &[], folder).await
+    }
+
+    /// Starts it on the configuration at `config` with further variables in its environment.
+    pub async fn with_env(
+        config: &Path,
+        variables: &[(&str, String)],
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
+        Self::start_with(Some(config), &[], variables, folder).await
+    }
+
+    /// The state is in `folder/gateway`.
+    async fn start_with(
+        config: Option<&Path>,
+        arguments: &[&str],
+        variables: &[(&str, String)],
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
         let binary = gateway_binary()?;
-        let (config, state) = (config.to_owned(), folder.join("gateway"));
+        let (config, state) = (config.map(Path::to_owned), folder.join("gateway"));
         let arguments: Vec<_> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let variables: Vec<_> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let command = move |ports: &[SocketAddr]| {
             let names = ["--listen", "--ops-listen", "--admin-listen", "--http-listen"];
             let mut command = gateway(&binary, &["run"]);
-            command.arg("--config").arg(&config).arg("--state-dir").arg(&state).args(&arguments);
+            if let Some(config) = &config {
+                command.arg("--config").arg(config);
+            }
+            command.arg("--state-dir").arg(&state).args(&arguments).envs(variables.clone());
             for (name, port) in names.into_iter().zip(ports) {
                 command.args([name, &port.to_string()]);
             }
