@@ -150,3 +150,31 @@ async fn d5_a_damaged_saved_policy_does_not_keep_a_data_plane_from_starting() {
         assert!(models(plane, KEY).await.iter().any(|(name, _)| name == "second"));
     }
 }
+
+/// An etcd that lost everything is not taken for a wish to have nothing: data planes serve on, and
+/// the fleet says so. The first change that is applied ends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn d5_a_lost_store_takes_nothing_from_data_planes() {
+    let mut world = World::start(false).await;
+    let callers = Callers::of(&world.cluster);
+    let etcd = world.cluster.etcd.as_mut().unwrap();
+    etcd.kill().unwrap();
+    etcd.wait_for_exit(LIMIT).await.unwrap();
+    std::fs::remove_dir_all(world.cluster.folder().join("etcd.data")).unwrap();
+    world.cluster.etcd.as_mut().unwrap().restart().await.unwrap();
+
+    let warned = world.admin.wait_for_fleet(LIMIT, "word of the empty store", |fleet| {
+        let warned =
+            fleet.data_planes.iter().filter(|plane| plane.error.contains("store is empty"));
+        (warned.count() == 3).then_some(())
+    });
+    warned.await.unwrap();
+    world.serves().await;
+    callers.stop().await.all_well();
+
+    let fresh = json!({"tenants": [config::tenant("after-the-loss")]});
+    world.apply(&fresh).await;
+    world.all_run_the_head().await;
+    let refused = ask(&world.cluster.data_planes[0], KEY, "after-the-loss").await;
+    assert_eq!(refused.status, Some(401), "what was applied replaces what was lost");
+}
