@@ -59,6 +59,11 @@ impl Cache {
         })
     }
 
+    /// Is there a saved policy in this directory, readable or not?
+    pub fn is_there(directory: &Path) -> bool {
+        [FILE, PREVIOUS].iter().any(|name| directory.join(name).exists())
+    }
+
     /// Where it is.
     pub fn location(&self) -> String {
         self.directory.join(FILE).display().to_string()

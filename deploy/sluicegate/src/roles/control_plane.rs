@@ -97,7 +97,7 @@ fn print_once(what: &str, variable: &str, token: &Secret) {
 /// When its options make no sense, or the embedded file is in use.
 async fn store(etcd: &EtcdArgs, state_dir: &Path) -> anyhow::Result<Arc<dyn ConfigStore>> {
     if etcd.etcd.is_empty() {
-        return embedded(state_dir);
+        return Ok(embedded(state_dir)?.0);
     }
     let mut config = EtcdConfig::new(etcd.etcd.iter().cloned());
     config.prefix.clone_from(&etcd.etcd_prefix);
@@ -116,17 +116,19 @@ async fn store(etcd: &EtcdArgs, state_dir: &Path) -> anyhow::Result<Arc<dyn Conf
     Ok(Arc::new(EtcdStore::connect(config).await?))
 }
 
-/// The embedded store, with everything worth saying about it said.
+/// The embedded store, with everything worth saying about it said. The second value tells whether
+/// the file was damaged and the store begins anew.
 ///
 /// # Errors
 /// When the file is in use or the folder cannot be used.
-pub(super) fn embedded(state_dir: &Path) -> anyhow::Result<Arc<dyn ConfigStore>> {
+pub(super) fn embedded(state_dir: &Path) -> anyhow::Result<(Arc<dyn ConfigStore>, bool)> {
     let (store, notices) = EmbeddedStore::open(state_dir)?;
+    let damaged = !notices.is_empty();
     for notice in notices {
         output::line(&format!("  notice: {notice}"));
         tracing::warn!("{notice}");
     }
-    Ok(Arc::new(store))
+    Ok((Arc::new(store), damaged))
 }
 
 fn tls(args: &ControlPlaneArgs) -> anyhow::Result<Option<Tls>> {

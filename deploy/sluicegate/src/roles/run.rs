@@ -13,6 +13,7 @@ use sluicegate_proto::{
     admin::v1::{ApplyRequest, Change, ListRequest, change},
     resource::v1::{ApiKey, Resource, SecretSource, resource::Spec, secret_source::Source},
 };
+use sluicegate_proxy::sync::cache::Cache;
 use sluicegate_telemetry::task;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -59,8 +60,9 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
         admin: grpc.local_addr()?.to_string(),
         health: http.local_addr()?.to_string(),
     };
+    let cache = args.state_dir.join("data-plane");
     let tokens = Tokens::prepare(&args.state_dir)?;
-    let plane = start_control_plane(&args, &tokens).await?;
+    let (plane, damaged) = start_control_plane(&args, &tokens).await?;
     let control_stop = CancellationToken::new();
     let control = {
         let stopped = control_stop.clone().cancelled_owned();
@@ -72,7 +74,12 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     let mut client = Client::connect_as(&server, None, token, CALL)
         .await
         .map_err(|failure| anyhow::anyhow!("{failure}"))?;
-    let configured = configure(&args, &mut client, &stop).await?;
+    let configured = if damaged && args.config.is_none() && Cache::is_there(&cache) {
+        // The data plane still has what the store lost; a demo must not take its place.
+        Configured { file: None, quickstart: None }
+    } else {
+        configure(&args, &mut client, &stop).await?
+    };
 
     let setup = Setup {
         control_planes: vec![server],
@@ -80,7 +87,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
         token: tokens.node.clone(),
         node_id: "local".into(),
         advertise: None,
-        state_dir: args.state_dir.join("data-plane"),
+        state_dir: cache,
     };
     let mut running = data.start(&args.traffic, setup, stop.clone())?;
     if !running.ready(READY).await {
@@ -89,7 +96,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
             READY.as_secs()
         );
     }
-    announce(&args, &addresses, &configured);
+    announce(&args, &addresses, &configured, damaged);
     if let Some(file) = configured.file {
         task::spawn("config-file", file.follow(client, stop.clone()));
     }
@@ -150,8 +157,11 @@ fn read_or_make(path: &Path, prefix: &str) -> anyhow::Result<Secret> {
     Ok(token)
 }
 
-async fn start_control_plane(args: &RunArgs, tokens: &Tokens) -> anyhow::Result<ControlPlane> {
-    let store = control_plane::embedded(&args.state_dir)?;
+async fn start_control_plane(
+    args: &RunArgs,
+    tokens: &Tokens,
+) -> anyhow::Result<(ControlPlane, bool)> {
+    let (store, damaged) = control_plane::embedded(&args.state_dir)?;
     let seal_key = state::seal_key(&args.state_dir.join("seal.key"))?;
     let config = Config {
         admin_token: Some(tokens.admin.clone()),
@@ -159,7 +169,7 @@ async fn start_control_plane(args: &RunArgs, tokens: &Tokens) -> anyhow::Result<
         ..Config::new(store, seal_key, "local")
     };
     let (plane, _) = ControlPlane::start(config).await.context("the control plane cannot start")?;
-    Ok(plane)
+    Ok((plane, damaged))
 }
 
 /// What is served, and how it is shown.
@@ -272,7 +282,7 @@ async fn apply_quickstart(
     Ok(())
 }
 
-fn announce(args: &RunArgs, addresses: &Addresses, configured: &Configured) {
+fn announce(args: &RunArgs, addresses: &Addresses, configured: &Configured, damaged: bool) {
     let Addresses { traffic, ops, .. } = addresses;
     output::line(&format!("sluicegate {} runs both planes", env!("CARGO_PKG_VERSION")));
     output::line(&format!("  traffic     http://{traffic}/v1"));
@@ -308,6 +318,11 @@ fn announce(args: &RunArgs, addresses: &Addresses, configured: &Configured) {
         }
         (None, None) => {
             output::line("  configured  by 'sluicegate apply'");
+            if damaged {
+                output::line(
+                    "  notice      the store was damaged; the last good policy is served until something is applied",
+                );
+            }
             try_it_with_own_key(traffic);
         }
     }
