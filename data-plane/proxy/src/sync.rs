@@ -159,12 +159,12 @@ impl Shared {
 
 /// The running sync; dropping it ends the stream.
 #[derive(Debug)]
-pub struct Sync {
+pub struct PolicySync {
     status: watch::Receiver<Status>,
     _tasks: [AbortOnDrop<()>; 2],
 }
 
-impl Sync {
+impl PolicySync {
     /// Loads the file, if there is one, and begins to follow the control plane. The second value
     /// holds sentences for the operator about what was found on disk.
     pub fn start(

@@ -13,7 +13,7 @@ use sluicegate_proxy::{
     relay::Streams,
     report::Reporter,
     server,
-    sync::{self, Sync, SyncConfig, cache::Cache},
+    sync::{self, PolicySync, SyncConfig, cache::Cache},
     upstream::Clients,
 };
 use sluicegate_telemetry::{
@@ -149,7 +149,8 @@ impl DataPlane {
         };
         let current = Arc::new(Current::default());
         let clients = Clients::with_web_roots();
-        let (sync, notices) = Sync::start(config, cache, current.clone(), clients, metrics.clone());
+        let (sync, notices) =
+            PolicySync::start(config, cache, current.clone(), clients, metrics.clone());
         for notice in notices {
             tracing::warn!("{notice}");
         }
