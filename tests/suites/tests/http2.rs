@@ -1,5 +1,11 @@
 //! HTTP/2 on both sides of the gateway: cleartext by prior knowledge, one connection, many streams.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and its tasks need no drain"
+)]
+
 use std::{
     net::SocketAddr,
     sync::{
@@ -12,18 +18,24 @@ use std::{
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::{
-    Request, Response, StatusCode, Version,
+    Method, Request, Response, StatusCode, Version,
     body::{Frame, Incoming},
     client::conn::http2::SendRequest,
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use sluicegate_testkit::{cluster::Standalone, deadline::within, openai};
+use sluicegate_testkit::{
+    cluster::Standalone,
+    deadline::within,
+    openai,
+    record::record_of,
+    upstream::{Step, Upstream as Scripted},
+};
 use tempfile::TempDir;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
-    time::sleep,
+    time::{Instant, sleep},
 };
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -115,6 +127,19 @@ async fn gateway(upstream: &Upstream) -> (Standalone, TempDir) {
     (gateway, folder)
 }
 
+/// A gateway in front of an upstream that speaks HTTP/1.1, with a cap on each request as a whole.
+async fn capped_gateway(upstream: SocketAddr, total: Duration) -> (Standalone, TempDir) {
+    let folder = TempDir::new().unwrap();
+    let config = folder.path().join("gateway.yaml");
+    let yaml = format!(
+        "providers:\n  - name: p\n    dialect: openai-chat\n    base_url: http://{upstream}/v1\n    keyless: true\n    timeouts: {{ first_event_ms: 1000, idle_ms: 30000, total_ms: {} }}\nmodels:\n  - {{ name: m1, targets: [{{ provider: p }}] }}\napi_keys:\n  - {{ name: k, secret: {{ value: sk-client }} }}\n",
+        total.as_millis()
+    );
+    std::fs::write(&config, yaml).unwrap();
+    let gateway = Standalone::start(&config, &[], folder.path()).await.unwrap();
+    (gateway, folder)
+}
+
 async fn connect(address: SocketAddr) -> SendRequest<Full<Bytes>> {
     let stream = TcpStream::connect(address).await.unwrap();
     let (sender, connection) =
@@ -181,4 +206,71 @@ async fn a_reset_stream_ends_upstream_and_alone() {
         .unwrap();
     let body = within(LIMIT, "the other", staying.collect()).await.unwrap().unwrap().to_bytes();
     assert!(body.ends_with(b"data: [DONE]\n\n"));
+}
+
+/// Asks for an endless stream with a total time of 1.5 s, and reads none of it until `wait` is over.
+async fn unread_stream<T>(
+    wait: impl AsyncFnOnce(&Standalone, &Scripted, String, Instant) -> T,
+) -> (T, String) {
+    let delta = Bytes::from(openai::delta(&"t".repeat(200)));
+    let endless = Step::Repeat { times: 100_000_000, gap: Duration::ZERO, bytes: delta };
+    let upstream = Scripted::fixed(vec![Step::event_stream(), endless]).await.unwrap();
+    let total = Duration::from_millis(1500);
+    let (gateway, _folder) = capped_gateway(upstream.address(), total).await;
+    let mut sender = connect(gateway.traffic()).await;
+    let end_by = Instant::now() + total + Duration::from_secs(2);
+    let response = sender.send_request(chat(gateway.traffic())).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
+    let unread = response.into_body();
+    let waited = wait(&gateway, &upstream, id.clone(), end_by).await;
+    let body = within(LIMIT, "the end of the stream", unread.collect()).await.unwrap().unwrap();
+    let record = record_of(gateway.stdout(), &id, LIMIT).await.unwrap();
+    assert_eq!(record.outcome, "timeout", "{}", record.raw);
+    assert_eq!(upstream.count(), 1);
+    (waited, String::from_utf8(body.to_bytes().to_vec()).unwrap())
+}
+
+/// timeout-total-ends-endless-stream, over HTTP/2: a reader that opens no window cannot keep the
+/// upstream at work beyond the total time, and is told so when it reads on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_opens_no_window_does_not_keep_the_upstream() {
+    let (closed, text) = unread_stream(async |_, upstream, _, end_by| {
+        upstream.wait_for_close(0, end_by.saturating_duration_since(Instant::now())).await
+    })
+    .await;
+    closed.unwrap();
+    assert!(text.contains("\"error\""), "no error event at the end");
+    assert!(!text.contains("[DONE]"), "an end marker after an error");
+}
+
+/// timeout-total-ends-endless-stream, over HTTP/2: nor does it keep the record of its request back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_opens_no_window_does_not_keep_the_record() {
+    let (record, _) = unread_stream(async |gateway, _, id, end_by| {
+        let left = end_by.saturating_duration_since(Instant::now());
+        record_of(gateway.stdout(), &id, left).await
+    })
+    .await;
+    assert_eq!(record.unwrap().outcome, "timeout");
+}
+
+/// http-head-is-get-without-body, over HTTP/2.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_is_answered_without_body() {
+    let upstream = upstream().await;
+    let (gateway, _folder) = gateway(&upstream).await;
+    let mut sender = connect(gateway.traffic()).await;
+    for method in [Method::HEAD, Method::GET] {
+        let request = Request::builder()
+            .method(&method)
+            .uri(format!("http://{}/v1/models", gateway.traffic()))
+            .header("authorization", "Bearer sk-client")
+            .body(Full::default())
+            .unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        assert_eq!((response.status(), response.version()), (StatusCode::OK, Version::HTTP_2));
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body.is_empty(), method == Method::HEAD, "{method}: {body:?}");
+    }
 }

@@ -22,8 +22,8 @@ pub enum ClientStep {
     ReadEvents(usize),
     /// Does nothing, not even read.
     SleepMs(u64),
-    /// Reads to the end, with a pause of so many milliseconds after each read.
-    ReadSlowly(u64),
+    /// Reads for so long, or to the end if that comes before, with a pause after each read.
+    ReadSlowly { for_ms: u64, pause_ms: u64 },
     /// FIN.
     Close,
     /// RST.
@@ -53,8 +53,10 @@ pub async fn exchange(
             match *step {
                 ClientStep::ReadEvents(n) => connection.read_events(n).await,
                 ClientStep::SleepMs(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
-                ClientStep::ReadSlowly(ms) => {
-                    connection.read_slowly(Duration::from_millis(ms)).await;
+                ClientStep::ReadSlowly { for_ms, pause_ms } => {
+                    let (span, pause) =
+                        (Duration::from_millis(for_ms), Duration::from_millis(pause_ms));
+                    connection.read_slowly(span, pause).await;
                 }
                 ClientStep::Close => connection.close(),
                 ClientStep::Rst => connection.reset(),

@@ -258,6 +258,10 @@ impl Course {
         } else if now.duration_since(self.polled_at) >= STALLED {
             self.fail(Refusal::SlowReader, Outcome::ClientCancelled);
         }
+        if self.over {
+            // Nobody may ever come for what is left to say.
+            self.release();
+        }
     }
 
     /// The caller's connection lets go: what passed until now is what it cost.

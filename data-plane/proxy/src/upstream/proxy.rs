@@ -10,6 +10,8 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 #[derive(Debug)]
 pub(super) struct Proxies {
     matcher: Matcher,
+    /// `NO_PROXY` is or holds `*`, which the matcher takes for names alone.
+    none: bool,
     /// Entries of `NO_PROXY` with a port, which the matcher does not know.
     exempt: Vec<(String, u16)>,
 }
@@ -19,7 +21,8 @@ impl Proxies {
     pub(super) fn from_env() -> Self {
         let list =
             std::env::var("NO_PROXY").or_else(|_| std::env::var("no_proxy")).unwrap_or_default();
-        Self { matcher: Matcher::from_env(), exempt: exempt(&list) }
+        let none = list.split(',').any(|entry| entry.trim() == "*");
+        Self { matcher: Matcher::from_env(), none, exempt: exempt(&list) }
     }
 
     /// The proxy for this URL; `None`: none.
@@ -28,7 +31,7 @@ impl Proxies {
         let default = if uri.scheme_str() == Some("https") { 443 } else { 80 };
         let port = uri.port_u16().unwrap_or(default);
         let is_exempt = self.exempt.iter().any(|(name, at)| *at == port && covers(name, &host));
-        if is_exempt { None } else { self.matcher.intercept(uri) }
+        if self.none || is_exempt { None } else { self.matcher.intercept(uri) }
     }
 }
 
@@ -59,6 +62,7 @@ mod tests {
         assert_eq!(exempt, [(".internal.test".to_owned(), 8443), ("::1".to_owned(), 9000)]);
         let proxies = Proxies {
             matcher: Matcher::builder().all("http://proxy.test:3128").no("127.0.0.1,::1").build(),
+            none: false,
             exempt,
         };
         check(&proxies, "http://127.0.0.1:8000/v1", false);

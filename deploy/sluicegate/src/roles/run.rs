@@ -63,6 +63,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     let cache = args.state_dir.join("data-plane");
     let tokens = Tokens::prepare(&args.state_dir)?;
     let (plane, damaged) = start_control_plane(&args, &tokens).await?;
+    let published = plane.publication().subscribe();
     let control_stop = CancellationToken::new();
     let control = {
         let stopped = control_stop.clone().cancelled_owned();
@@ -76,10 +77,17 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
         .map_err(|failure| anyhow::anyhow!("{failure}"))?;
     let configured = if damaged && args.config.is_none() && Cache::is_there(&cache) {
         // The data plane still has what the store lost; a demo must not take its place.
-        Configured { file: None, quickstart: None }
+        Configured::default()
     } else {
         configure(&args, &mut client, &stop).await?
     };
+
+    // What was applied must be what the data plane is told first: ready means configured.
+    let mut published = published;
+    let told = published.wait_for(|head| head.revision >= configured.revision);
+    tokio::time::timeout(READY, told)
+        .await
+        .context("the configuration was applied but not published in time")??;
 
     let setup = Setup {
         control_planes: vec![server],
@@ -173,7 +181,10 @@ async fn start_control_plane(
 }
 
 /// What is served, and how it is shown.
+#[derive(Default)]
 struct Configured {
+    /// Revision that the data plane must have.
+    revision: u64,
     /// Followed from now on.
     file: Option<ConfigFile>,
     /// Set when nothing was configured.
@@ -188,11 +199,12 @@ async fn configure(
 ) -> anyhow::Result<Configured> {
     if let Some(path) = &args.config {
         let mut file = ConfigFile::new(path, &args.state_dir);
-        file.apply(client).await.map_err(|failure| anyhow::anyhow!("{failure}"))?;
-        return Ok(Configured { file: Some(file), quickstart: None });
+        let reply = file.apply(client).await.map_err(|failure| anyhow::anyhow!("{failure}"))?;
+        let revision = crate::change::revision(&reply);
+        return Ok(Configured { revision, file: Some(file), quickstart: None });
     }
     if configured_by_hand(client).await? {
-        return Ok(Configured { file: None, quickstart: None });
+        return Ok(Configured::default());
     }
     let demo = TcpListener::bind("127.0.0.1:0").await.context("the demo provider")?;
     let demo_address = demo.local_addr().context("the demo provider")?;
@@ -217,8 +229,8 @@ async fn configure(
             key
         }
     };
-    apply_quickstart(client, &start, &key).await?;
-    Ok(Configured { file: None, quickstart: Some((start, key)) })
+    let revision = apply_quickstart(client, &start, &key).await?;
+    Ok(Configured { revision, file: None, quickstart: Some((start, key)) })
 }
 
 /// Is there a provider that an earlier start without configuration did not make?
@@ -246,7 +258,7 @@ async fn apply_quickstart(
     client: &mut Client,
     start: &Quickstart,
     key: &Secret,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<u64> {
     let document = Document::parse("quickstart", &start.yaml, References::Closed)?;
     let mut resources: Vec<_> =
         document.resources.into_iter().map(|declared| declared.resource).collect();
@@ -275,11 +287,11 @@ async fn apply_quickstart(
             .to_vec(),
         ..ApplyRequest::default()
     };
-    client
+    let reply = client
         .apply(request, Duration::ZERO)
         .await
         .map_err(|status| anyhow::anyhow!("{}", client.failure(&status)))?;
-    Ok(())
+    Ok(crate::change::revision(&reply))
 }
 
 fn announce(args: &RunArgs, addresses: &Addresses, configured: &Configured, damaged: bool) {

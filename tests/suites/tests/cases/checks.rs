@@ -1,5 +1,6 @@
 //! Checks that a few cases need and that no table can say.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -25,6 +26,8 @@ pub(crate) fn find(name: &str) -> Option<Check> {
         "tool_arguments_are_kept" => tool_arguments_are_kept,
         "upstream_bodies_are_identical" => upstream_bodies_are_identical,
         "image_arrives_whole" => image_arrives_whole,
+        "one_upstream_connection" => one_upstream_connection,
+        "lost_call_was_on_a_kept_connection" => lost_call_was_on_a_kept_connection,
         "log_is_utf8" => log_is_utf8,
         "secret_is_not_logged" => secret_is_not_logged,
         _ => return None,
@@ -136,6 +139,30 @@ fn image_arrives_whole(_: &Arc<World>, runs: &[Run<'_>], findings: &mut Findings
             let same = quoted(&call.body) == quoted(&played.asked);
             findings.check(same, || "the data URL was altered".into());
         }
+    }
+}
+
+fn one_upstream_connection(_: &Arc<World>, runs: &[Run<'_>], findings: &mut Findings) {
+    for run in runs {
+        let calls = run.played.iter().flat_map(|played| &played.calls);
+        let connections: HashSet<_> = calls.map(|call| call.connection).collect();
+        findings.equal("number of upstream connections", connections.len(), 1);
+    }
+}
+
+/// The first exchange leaves a connection behind, on which the first call of the second one comes;
+/// its further calls come on new ones.
+fn lost_call_was_on_a_kept_connection(_: &Arc<World>, runs: &[Run<'_>], findings: &mut Findings) {
+    for run in runs {
+        let of = |played: &Played| played.calls.iter().map(|call| call.connection).collect();
+        let [first, second]: [Vec<_>; 2] = match run.played.as_slice() {
+            [first, second, ..] => [of(first), of(second)],
+            _ => continue,
+        };
+        let variant = &run.cell.variant;
+        findings.equal(&format!("{variant}: connection kept"), second.first(), first.last());
+        let anew = second.iter().skip(1).all(|connection| !first.contains(connection));
+        findings.check(anew, || format!("{variant}: sent again on the old connection"));
     }
 }
 

@@ -8,8 +8,10 @@ use sluicegate_testkit::port;
 use crate::table::{Cell, ProviderSpec};
 
 /// One file for all cells. It is JSON, which YAML includes, so that no text needs quoting by hand.
-pub(crate) fn of_cells(cells: &[Cell], upstream: SocketAddr) -> String {
+/// `upstream` is where a cell's providers are.
+pub(crate) fn of_cells(cells: &[Cell], upstream: impl Fn(&Cell) -> SocketAddr) -> String {
     let providers = cells.iter().flat_map(|cell| {
+        let upstream = upstream(cell);
         cell.setup.providers.iter().map(move |(name, spec)| provider(cell, name, spec, upstream))
     });
     let models = cells.iter().flat_map(|cell| {

@@ -1,4 +1,4 @@
-//! What must come of an exchange, as data. Exactly one of the first six members says what kind of
+//! What must come of an exchange, as data. Exactly one of the first seven members says what kind of
 //! reply there is; the others look at one thing each.
 
 use std::collections::BTreeMap;
@@ -19,11 +19,15 @@ pub(crate) struct Expect {
     pub(crate) json: bool,
     /// An error object.
     pub(crate) error: Option<ErrorExpect>,
-    /// A stream with this text, then an error event, and no finish reason.
+    /// A stream with this text, then an error event and neither finish reason nor end marker.
     pub(crate) broken_stream: Option<String>,
+    /// Status 200 and no body.
+    pub(crate) empty: bool,
     /// No reply worth looking at: the client left.
     pub(crate) left: bool,
 
+    /// Not all of the reply is JSON by the standard. Events that are not give no text.
+    pub(crate) odd_json: bool,
     /// Allowed finish reasons of a stream; `null` allows none at all too.
     pub(crate) finish: Option<Vec<Option<String>>>,
     /// Headers of the reply: their value, or `null` for absent.
@@ -55,6 +59,7 @@ impl Expect {
             self.json,
             self.error.is_some(),
             self.broken_stream.is_some(),
+            self.empty,
             self.left,
         ];
         kinds.into_iter().filter(|&kind| kind).count()
@@ -91,6 +96,15 @@ pub(crate) struct Timing {
     pub(crate) over_after_text: Option<(u64, u64)>,
     /// The upstream sees its connection closed so soon after the client closed, or saw the end.
     pub(crate) upstream_closed: Option<u64>,
+    /// The upstream sees its connection closed so soon after the request was sent.
+    pub(crate) upstream_closed_within: Option<u64>,
+}
+
+impl Timing {
+    /// Whether the close of the upstream connection matters.
+    pub(crate) fn wants_close(&self) -> bool {
+        self.upstream_closed.is_some() || self.upstream_closed_within.is_some()
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -147,6 +161,8 @@ pub(crate) struct RecordExpect {
     pub(crate) attempts: Option<usize>,
     /// There are as many attempts as upstream calls.
     pub(crate) attempts_are_calls: bool,
+    /// Outcomes of the attempts, in order.
+    pub(crate) attempt_outcomes: Option<Vec<String>>,
     /// Least time to the first event.
     pub(crate) first_event_at_least_ms: Option<f64>,
     /// Texts that the line lacks.
@@ -159,6 +175,8 @@ pub(crate) struct RecordExpect {
 pub(crate) enum UsageExpect {
     /// Input and output tokens.
     Is(u64, u64),
+    /// Some input tokens, and fewest and most output tokens, by the gateway's own count.
+    Estimated(u64, u64),
     /// Some of both.
     Nonzero,
     /// None of either, or nothing said.

@@ -12,6 +12,8 @@ use sluicegate_testkit::openai;
 const TOOL_ARGUMENT: usize = 1_200_000;
 /// Number of base64 digits of the image.
 const IMAGE: usize = 20_000_000;
+/// Nesting of the deep event.
+const DEPTH: usize = 200;
 /// Size of the bomb when decoded.
 const BOMB: usize = 256 << 20;
 
@@ -33,6 +35,8 @@ pub(crate) enum RequestBody {
 pub(crate) enum ReplyText {
     /// An event with one tool call; see [`tool_arguments`].
     LargeToolCall,
+    /// An event with text beside arrays nested deeper than JSON parsers follow.
+    DeepEvent,
     /// 100 vectors of 1536 numbers with 17 digits, about 3 MB.
     Embeddings,
 }
@@ -52,6 +56,7 @@ impl ReplyText {
     pub(crate) fn text(self) -> String {
         match self {
             Self::LargeToolCall => large_tool_call(),
+            Self::DeepEvent => deep_event(),
             Self::Embeddings => embeddings(),
         }
     }
@@ -66,6 +71,13 @@ fn large_tool_call() -> String {
     let function = json!({"name": "f", "arguments": tool_arguments()});
     let call = json!({"index": 0, "id": "t1", "type": "function", "function": function});
     openai::chunk(&json!({"tool_calls": [call]}), None)
+}
+
+fn deep_event() -> String {
+    let (open, close) = ("[".repeat(DEPTH), "]".repeat(DEPTH));
+    format!(
+        "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"deep\",\"x\":{open}{close}}}}}]}}\n\n"
+    )
 }
 
 fn image(model: &str) -> String {

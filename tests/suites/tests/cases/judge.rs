@@ -39,6 +39,7 @@ pub(crate) fn wants_record(expect: &Expect) -> bool {
         || record.usage.is_some()
         || record.attempts.is_some()
         || record.attempts_are_calls
+        || record.attempt_outcomes.is_some()
         || !record.lacks.is_empty();
     !record.skip && (succeeds(expect) || asked)
 }
@@ -69,6 +70,9 @@ fn record(
         let (input, output) = (usage.input_tokens, usage.output_tokens);
         let holds = match expected {
             UsageExpect::Is(i, o) => (input, output) == (i, o) && !usage.estimated,
+            UsageExpect::Estimated(fewest, most) => {
+                input > 0 && (fewest..=most).contains(&output) && usage.estimated
+            }
             UsageExpect::Nonzero => input > 0 && output > 0,
             UsageExpect::Zero => (input, output) == (0, 0),
         };
@@ -84,6 +88,10 @@ fn record(
     }
     if expect.attempts_are_calls {
         findings.equal("recorded number of attempts", record.attempts.len(), calls);
+    }
+    if let Some(outcomes) = &expect.attempt_outcomes {
+        let recorded: Vec<_> = record.attempts.iter().map(|attempt| &attempt.outcome).collect();
+        findings.equal("recorded outcomes of attempts", recorded, outcomes.iter().collect());
     }
     if let Some(least) = expect.first_event_at_least_ms {
         findings.check(record.latency_ms.first_event.is_some_and(|ms| ms >= least), || {

@@ -1,10 +1,9 @@
 //! Cases in which the gateway itself is changed or ended, each with a process of its own.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sluicegate_testkit::client::{Connection, Reply, Request, exchange};
+use sluicegate_testkit::client::{Connection, exchange};
 use sluicegate_testkit::cluster::Standalone;
 use sluicegate_testkit::deadline::within;
 use sluicegate_testkit::openai;
@@ -14,65 +13,14 @@ use sluicegate_testkit::upstream::{Call, Step, Upstream};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-const LIMIT: Duration = Duration::from_secs(20);
+use crate::own::{Gateway, LIMIT, api_key, configuration, model, provider, request};
+
 /// The limit for a new configuration to be in force.
 const IN_FORCE: Duration = Duration::from_secs(2);
 
-/// A gateway with one provider, one model and the keys it is told.
-struct Gateway {
-    process: Standalone,
-    upstream: Upstream,
-    config: PathBuf,
-    _folder: TempDir,
-}
-
-impl Gateway {
-    async fn start(
-        keys: &[&str],
-        arguments: &[&str],
-        script: impl Fn(&Call) -> Vec<Step> + Send + Sync + 'static,
-    ) -> Self {
-        let upstream = Upstream::start(script).await.expect("an upstream");
-        let folder = TempDir::with_prefix("sluicegate-lifecycle-").expect("a folder");
-        let config = folder.path().join("gateway.yaml");
-        std::fs::write(&config, configuration(&upstream, keys)).expect("a writable folder");
-        let process = Standalone::start(&config, arguments, folder.path()).await;
-        Self { process: process.expect("a gateway"), upstream, config, _folder: folder }
-    }
-
-    /// Puts another configuration in place of the present one, at once and whole.
-    fn configure(&self, text: &str) {
-        let new = self.config.with_extension("new");
-        std::fs::write(&new, text).expect("a writable folder");
-        std::fs::rename(&new, &self.config).expect("a writable folder");
-    }
-
-    async fn ask(&self, key: &str) -> Reply {
-        let request = request(key, openai::chat("m1", false));
-        exchange(self.process.traffic(), &request, &[], LIMIT).await
-    }
-}
-
-fn request(key: &str, body: String) -> Request {
-    Request::post("/v1/chat/completions").bearer(key).body(body)
-}
-
-fn configuration(upstream: &Upstream, keys: &[&str]) -> String {
-    let base_url = format!("http://{}/cell/p1/v1", upstream.address());
-    let api_keys = keys.iter().map(|key| {
-        json!({"name": key, "tenant": "default", "secret": {"value": format!("sk-cl-{key}")}})
-    });
-    json!({
-        "providers": [{
-            "name": "p1", "dialect": "openai-chat", "base_url": base_url,
-            "keys": [{"name": "k1", "secret": {"value": "sk-up-k1"}}],
-        }],
-        "models": [{"name": "m1", "targets": [{"provider": "p1", "model": "m1"}]}],
-        "tenants": [{"name": "default"}],
-        "api_keys": api_keys.collect::<Vec<_>>(),
-    })
-    .to_string()
-}
+/// How often a start is tried that may go wrong, and the size of what it is configured with.
+const STARTS: usize = 12;
+const MODELS: usize = 160;
 
 /// Text at regular intervals, then the proper end of a stream.
 fn ticking(times: usize) -> Vec<Step> {
@@ -133,6 +81,30 @@ async fn reload_keeps_inflight_streams() {
         (record.outcome.as_str(), usage.input_tokens, usage.output_tokens),
         ("success", 7, 2)
     );
+}
+
+/// life-ready-means-configured: a gateway that says it is ready has the configuration it was started
+/// with, however long that is, and refuses no caller for want of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn ready_means_configured() {
+    let upstream = Upstream::fixed(Step::completion("ok")).await.unwrap();
+    let names: Vec<_> = (0..MODELS).map(|number| format!("x{number}")).collect();
+    let url = |name: &str| format!("http://{}/{name}/p1/v1", upstream.address());
+    let file = json!({
+        "providers": names.iter().map(|name| provider(name, &url(name))).collect::<Vec<_>>(),
+        "models": names.iter().map(|name| model(name, name)).collect::<Vec<_>>(),
+        "tenants": [{"name": "default"}],
+        "api_keys": names.iter().map(|name| api_key(name)).collect::<Vec<_>>(),
+    });
+    for start in 0..STARTS {
+        let folder = TempDir::with_prefix("sluicegate-ready-").unwrap();
+        let config = folder.path().join("gateway.yaml");
+        std::fs::write(&config, file.to_string()).unwrap();
+        let gateway = Standalone::start(&config, &[], folder.path()).await.unwrap();
+        let request = request("sk-cl-x7", openai::chat("x7", false));
+        let reply = exchange(gateway.traffic(), &request, &[], LIMIT).await;
+        assert_eq!(reply.status, Some(200), "start {start}: {}", reply.text());
+    }
 }
 
 /// life-sigterm-drains: on SIGTERM the gateway is unready at once and takes nothing new; a stream

@@ -10,11 +10,14 @@ mod findings;
 mod generate;
 mod judge;
 mod lifecycle;
+mod own;
 mod play;
+mod proxies;
 mod report;
 mod request;
 mod script;
 mod table;
+mod wire;
 mod world;
 
 use std::collections::HashSet;

@@ -99,7 +99,10 @@ async fn play(
         }
         findings.add(format!("key {key} was not called in {TRIES} requests"));
     } else {
-        for _ in 0..exchange.repeat.max(1) {
+        for time in 0..exchange.repeat.max(1) {
+            if time > 0 {
+                tokio::time::sleep(Duration::from_millis(exchange.pause_ms)).await;
+            }
             played.extend(once(world, cell, exchange, findings).await);
         }
     }
@@ -119,14 +122,15 @@ async fn once(
             return None;
         }
     };
-    let first_call = world.upstream.count();
+    let upstream = world.upstream(cell);
+    let first_call = upstream.count();
     let reply = exchange(world.gateway.traffic(), &request, &spec.client, EXCHANGE_LIMIT).await;
     let mine = |call: &Call| call.number >= first_call && call.cell() == cell.name;
-    if spec.expect.timing.upstream_closed.is_some()
-        && let Some(call) = world.upstream.calls(mine).last()
+    if spec.expect.timing.wants_close()
+        && let Some(call) = upstream.calls(mine).last()
     {
         // Its absence is for the judge.
-        world.upstream.wait_for_close(call.number, CLOSE_LIMIT).await.ok();
+        upstream.wait_for_close(call.number, CLOSE_LIMIT).await.ok();
     }
     let mut record = None;
     if judge::wants_record(&spec.expect) {
@@ -136,7 +140,7 @@ async fn once(
         }
     }
     let asked = spec.request.plain_body(cell);
-    Some(Played { asked, reply, calls: world.upstream.calls(mine), record })
+    Some(Played { asked, reply, calls: upstream.calls(mine), record })
 }
 
 /// All at once. Which call belongs to which reply is unknown, so none is attributed.

@@ -8,6 +8,7 @@ use sluicegate_testkit::coding::Coding;
 use sluicegate_testkit::openai;
 
 use crate::generate::RequestBody;
+use crate::script::in_pieces;
 use crate::table::Cell;
 
 /// A request; by default a chat with one user message. `{{m1}}` stands for the cell's name of a
@@ -29,6 +30,8 @@ pub(crate) struct RequestSpec {
     pub(crate) generated: Option<RequestBody>,
     /// What the body is encoded in, with the header that says so.
     pub(crate) coding: Option<Coding>,
+    /// In how many pieces it is encoded, each complete in itself; 0 means in one.
+    pub(crate) pieces: usize,
     /// `null` removes a default header.
     pub(crate) headers: BTreeMap<String, Option<String>>,
 }
@@ -49,6 +52,14 @@ impl RequestSpec {
         }
     }
 
+    async fn encoded(&self, coding: Coding, plain: &[u8]) -> std::io::Result<Vec<u8>> {
+        let mut encoded = Vec::new();
+        for piece in in_pieces(plain, self.pieces) {
+            encoded.extend(coding.encode(piece).await?);
+        }
+        Ok(encoded)
+    }
+
     /// The request of a cell.
     pub(crate) async fn build(&self, cell: &Cell) -> anyhow::Result<Request> {
         let path = cell.fill(self.path.as_deref().unwrap_or("/v1/chat/completions"));
@@ -60,7 +71,7 @@ impl RequestSpec {
                     None => request.body(plain),
                     Some(coding) => request
                         .header("content-encoding", coding.token())
-                        .body(coding.encode(&plain).await?),
+                        .body(self.encoded(coding, &plain).await?),
                 };
                 request
             }

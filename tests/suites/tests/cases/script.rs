@@ -41,6 +41,10 @@ pub(crate) enum Line {
     Completion(String),
     /// Such a body in a content coding.
     CodedCompletion(Coding, String),
+    /// The events of a whole stream with that text, in one write.
+    StreamText(String),
+    /// The same in a content coding and so many pieces, each coded and written on its own.
+    CodedStream(Coding, String, usize),
     /// A text too long for the table.
     Generated(ReplyText),
     GzipIfAccepted,
@@ -48,8 +52,10 @@ pub(crate) enum Line {
     End,
     Fin,
     Rst,
-    /// An event with that delta, again and again.
+    /// An event with that delta, again and again; `joined` of them in one write, 0 meaning 1.
     ChunkEvery {
+        #[serde(default)]
+        joined: usize,
         times: usize,
         gap_ms: u64,
         delta: Value,
@@ -131,16 +137,22 @@ impl Line {
             Self::CodedCompletion(coding, text) => {
                 Step::SendCoded(*coding, openai::completion(text).into())
             }
+            Self::StreamText(text) => Step::send(openai::stream(text)),
+            Self::CodedStream(coding, text, pieces) => {
+                let text = openai::stream(text);
+                let pieces = in_pieces(text.as_bytes(), *pieces);
+                return pieces.map(|p| Step::SendCoded(*coding, p.to_vec().into())).collect();
+            }
             Self::Generated(reply) => Step::send(reply.text()),
             Self::GzipIfAccepted => Step::GzipIfAccepted,
             Self::SleepMs(ms) => Step::sleep_ms(*ms),
             Self::End => Step::End,
             Self::Fin => Step::Fin,
             Self::Rst => Step::Rst,
-            Self::ChunkEvery { times, gap_ms, delta } => Step::Repeat {
+            Self::ChunkEvery { joined, times, gap_ms, delta } => Step::Repeat {
                 times: *times,
                 gap: Duration::from_millis(*gap_ms),
-                bytes: openai::chunk(delta, None).into(),
+                bytes: openai::chunk(delta, None).repeat((*joined).max(1)).into(),
             },
             Self::Delta(text) => Step::send(openai::delta(text)),
             Self::Chunk(delta) => Step::send(openai::chunk(delta, None)),
@@ -160,6 +172,11 @@ impl Line {
         };
         vec![one]
     }
+}
+
+/// So many pieces of about the same length.
+pub(crate) fn in_pieces(bytes: &[u8], pieces: usize) -> impl Iterator<Item = &[u8]> {
+    bytes.chunks(bytes.len().div_ceil(pieces.max(1)).max(1))
 }
 
 /// The name of the upstream key a call was made with, from the end of its secret.

@@ -74,6 +74,9 @@ pub(crate) struct Setup {
     /// The `timeouts` of every provider.
     pub(crate) timeouts: Map<String, Value>,
     pub(crate) max_attempts: Option<u32>,
+    /// Whether the cell's upstream has a port of its own, so that no other cell's connections are
+    /// used again for it.
+    pub(crate) own_port: bool,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -116,6 +119,8 @@ pub(crate) struct Exchange {
     pub(crate) expect: Expect,
     /// How often it is done; 0 means once.
     pub(crate) repeat: usize,
+    /// Pause before each time but the first.
+    pub(crate) pause_ms: u64,
     /// Whether the repetitions run at once.
     pub(crate) parallel: bool,
     /// Sends again until this key has been called: the choice among equals is the gateway's.
@@ -205,7 +210,7 @@ fn cell(id: &str, variant: &str, mut row: Map<String, Value>) -> anyhow::Result<
         bail!("{name:?} is too long or not made of lower-case letters, digits and dashes");
     }
     let mut setup = Map::new();
-    for member in ["providers", "models", "allowed", "timeouts", "max_attempts"] {
+    for member in ["providers", "models", "allowed", "timeouts", "max_attempts", "own_port"] {
         setup.extend(row.remove_entry(member));
     }
     let mut setup: Setup = serde_json::from_value(setup.into())?;

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::config;
 use crate::script::Script;
-use crate::table::{AREAS, load};
+use crate::table::{AREAS, Cell, load};
 
 /// How many cases run at once. Few, as some of them measure time.
 pub(crate) const AT_ONCE: u32 = 6;
@@ -21,7 +21,10 @@ pub(crate) const AT_ONCE: u32 = 6;
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) gateway: Standalone,
-    pub(crate) upstream: Upstream,
+    /// For all cells without a port of their own.
+    upstream: Upstream,
+    /// By the names of their cells.
+    own_upstreams: HashMap<String, Upstream>,
     pub(crate) scripts: Arc<Scripts>,
     /// One permit for each case that may run.
     pub(crate) permits: Semaphore,
@@ -68,20 +71,36 @@ impl World {
         let runtime = Runtime::new()?;
         let folder = TempDir::with_prefix("sluicegate-cases-")?;
         let scripts = Arc::new(Scripts::default());
-        let (upstream, gateway) = runtime.block_on(async {
-            let answering = scripts.clone();
-            let upstream = Upstream::start(move |call| answering.answer(call)).await?;
+        let (upstream, own_upstreams, gateway) = runtime.block_on(async {
+            let upstream = scripts.clone().upstream().await?;
+            let mut own_upstreams = HashMap::new();
+            for cell in cells.iter().filter(|cell| cell.setup.own_port) {
+                own_upstreams.insert(cell.name.clone(), scripts.clone().upstream().await?);
+            }
+            let address =
+                |cell: &Cell| own_upstreams.get(&cell.name).unwrap_or(&upstream).address();
             let path = folder.path().join("gateway.yaml");
-            std::fs::write(&path, config::of_cells(&cells, upstream.address()))?;
+            std::fs::write(&path, config::of_cells(&cells, address))?;
             let gateway = Standalone::start(&path, &[], folder.path()).await;
-            anyhow::Ok((upstream, gateway.context("start the gateway for all cases")?))
+            let gateway = gateway.context("start the gateway for all cases")?;
+            anyhow::Ok((upstream, own_upstreams, gateway))
         })?;
         let permits = Semaphore::new(AT_ONCE as usize);
-        Ok(Self { gateway, upstream, scripts, permits, _folder: folder, runtime })
+        Ok(Self { gateway, upstream, own_upstreams, scripts, permits, _folder: folder, runtime })
+    }
+
+    /// What the cell's providers are.
+    pub(crate) fn upstream(&self, cell: &Cell) -> &Upstream {
+        self.own_upstreams.get(&cell.name).unwrap_or(&self.upstream)
     }
 }
 
 impl Scripts {
+    /// An upstream that plays them.
+    async fn upstream(self: Arc<Self>) -> std::io::Result<Upstream> {
+        Upstream::start(move |call| self.answer(call)).await
+    }
+
     pub(crate) fn set(&self, cell: &str, script: Arc<Script>) {
         let mut scripts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         scripts.insert(cell.to_owned(), Current { script, calls: 0 });

@@ -73,9 +73,10 @@ impl Connection {
         while self.reply.informational.is_empty() && self.read().await {}
     }
 
-    /// Like [`Self::read_to_end`], with a pause after each read.
-    pub async fn read_slowly(&mut self, pause: Duration) {
-        while self.read().await {
+    /// Reads for `span`, or until the reply is over, with a pause after each read.
+    pub async fn read_slowly(&mut self, span: Duration, pause: Duration) {
+        let until = Instant::now() + span;
+        while Instant::now() < until && self.read().await {
             tokio::time::sleep(pause).await;
         }
     }

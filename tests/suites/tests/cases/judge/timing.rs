@@ -35,9 +35,14 @@ pub(super) fn judge(expect: &Timing, played: &Played, findings: &mut Findings) {
         findings.at_least("end of the reply after the text", took, least);
         findings.at_most("end of the reply after the text", took, most);
     }
+    let closed = call.and_then(|call| call.closed).map(|closed| closed.at);
+    if let Some(limit) = expect.upstream_closed_within {
+        let took = between(Some(reply.sent_at), closed);
+        findings.at_most("close of the upstream connection after the request", took, limit);
+    }
     if let Some(limit) = expect.upstream_closed {
         let left = reply.over_at().or(reply.closed_at);
-        let took = between(left, call.and_then(|call| call.closed).map(|closed| closed.at));
+        let took = between(left, closed);
         findings.at_most("close of the upstream connection", took, limit);
     }
 }
