@@ -41,6 +41,13 @@ pub enum CoreError {
     /// A given token cannot be one.
     #[error("the {role} token is empty or holds characters that no header can carry")]
     BadToken { role: &'static str },
+    /// The seal key is not the one that the store's secrets were sealed with.
+    #[error(
+        "the secrets in the store were sealed with another key: give that key with --seal-key-file, \
+         as every replica must; if it is lost, start once with --reset-seal-key and apply the \
+         provider keys again"
+    )]
+    ForeignSealKey,
     /// Sealing failed.
     #[error("a secret cannot be sealed: {0}")]
     Seal(#[from] SealError),

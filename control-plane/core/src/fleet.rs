@@ -140,10 +140,11 @@ impl Fleet {
         let mut refused = 0;
         for (name, node) in inner.nodes.iter().filter(|(_, node)| node.gone.is_none()) {
             progress.connected += 1;
-            if runs(node.follower.at.as_ref(), at) {
+            if runs(node.follower.at.as_ref(), at, inner.head.as_ref()) {
                 progress.acknowledged += 1;
             } else {
-                refused += usize::from(runs(node.follower.refused.as_ref(), at));
+                refused +=
+                    usize::from(runs(node.follower.refused.as_ref(), at, inner.head.as_ref()));
                 progress.behind.push(name.clone());
             }
         }
@@ -174,7 +175,7 @@ impl Inner {
 impl Node {
     fn measure(&mut self, head: Option<&Point>) {
         match head {
-            Some(head) if !runs(self.follower.at.as_ref(), head) => {
+            Some(head) if !runs(self.follower.at.as_ref(), head, Some(head)) => {
                 self.behind.get_or_insert_with(Instant::now);
             }
             _ => self.behind = None,
@@ -182,9 +183,13 @@ impl Node {
     }
 }
 
-/// Is `has` the point `wanted` or a later one?
-fn runs(has: Option<&Point>, wanted: &Point) -> bool {
-    has.is_some_and(|has| has.epoch == wanted.epoch && has.revision >= wanted.revision)
+/// Is `has` the point `wanted` or a later one, up to the head? What lies beyond the head is of a
+/// history that the store has lost, or that this replica has not read yet: it proves nothing.
+fn runs(has: Option<&Point>, wanted: &Point, head: Option<&Point>) -> bool {
+    let newest = head.map_or(0, |head| head.revision).max(wanted.revision);
+    has.is_some_and(|has| {
+        has.epoch == wanted.epoch && (wanted.revision..=newest).contains(&has.revision)
+    })
 }
 
 /// One stream's entry in the fleet; dropping it says that the stream has ended.

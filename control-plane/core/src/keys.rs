@@ -11,6 +11,8 @@ pub(crate) const RESOURCE: &str = "config/resource/";
 const HISTORY: &str = "history/";
 const IDEMPOTENCY: &str = "idem/";
 const AUTH: &str = "auth/";
+/// Sealed by the key that every secret in the store is sealed with.
+pub(crate) const SEAL_CHECK: &str = "auth/seal-check";
 
 /// Key of one resource.
 pub(crate) fn resource(reference: &ResourceRef) -> String {

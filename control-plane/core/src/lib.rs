@@ -11,7 +11,9 @@ mod idempotency;
 mod keys;
 pub mod publish;
 mod ring;
+mod seal_check;
 pub mod secrets;
+mod setback;
 pub mod state;
 
 pub use apply::{Applier, Change, Desire, Difference, Outcome, Request};
@@ -21,4 +23,6 @@ pub use error::{CoreError, Moved};
 pub use fleet::{DataPlane, Fleet, Progress, Session};
 pub use history::History;
 pub use publish::Publication;
+pub use seal_check::check as check_seal_key;
+pub use setback::Setback;
 pub use state::{ChangeEvent, State, Stored};

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use sluicegate_control_core::{Desired, Fleet, Publication, Session};
+use sluicegate_control_core::{Desired, Fleet, Publication, Session, Setback};
 use sluicegate_proto::policy::v1::{
     self as pb, control_plane_message::Message as Down, data_plane_message::Message as Up,
     policy_stream_server::PolicyStream,
@@ -38,6 +38,7 @@ pub(crate) struct PolicyService {
     pub(crate) publication: Arc<Publication>,
     pub(crate) desired: Arc<Desired>,
     pub(crate) fleet: Arc<Fleet>,
+    pub(crate) setback: Arc<Setback>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) config: ServerConfig,
     pub(crate) stopping: CancellationToken,
@@ -67,10 +68,21 @@ impl PolicyStream for PolicyService {
         let head = self.publication.subscribe();
         let outage = self.desired.subscribe_outage();
         let stopping = self.stopping.clone();
+        let (setback, publication) = (self.setback.clone(), self.publication.clone());
         drop(task::spawn("policy-stream", async move {
             let end = driver.run(request.into_inner(), &outbound, head, outage, stopping).await;
             match end {
                 End::Gone => tracing::info!(peer, "a policy stream has ended"),
+                End::Broken(status) => {
+                    tracing::warn!(peer, reason = status.message(), "a policy stream broke");
+                }
+                End::Closed(close) => {
+                    tracing::warn!(peer, ?close, "ending a policy stream");
+                    if let Close::Behind { follower, .. } = close {
+                        witnessed(&setback, &publication, follower).await;
+                    }
+                    drop(timeout(LAST_WORDS, outbound.send(Err(closed(&close)))).await);
+                }
                 End::Told(status) => {
                     tracing::warn!(peer, reason = status.message(), "ending a policy stream");
                     drop(timeout(LAST_WORDS, outbound.send(Err(status))).await);
@@ -85,6 +97,10 @@ impl PolicyStream for PolicyService {
 enum End {
     /// The data plane has left.
     Gone,
+    /// What came is no message, or the connection broke.
+    Broken(Status),
+    /// The session says so.
+    Closed(Close),
     /// It is told why.
     Told(Status),
 }
@@ -127,7 +143,8 @@ impl Driver {
                 }
                 message = inbound.message() => match message {
                     Ok(Some(message)) => self.on_message(message),
-                    Ok(None) | Err(_) => return End::Gone,
+                    Ok(None) => return End::Gone,
+                    Err(status) => return End::Broken(status),
                 },
                 Ok(()) = outage.changed() => {
                     let away = outage.borrow_and_update().is_some();
@@ -149,7 +166,7 @@ impl Driver {
                 () = sleep_until(tick) => self.drive(ServerSession::tick),
             };
             if let Err(close) = outcome {
-                return End::Told(closed(&close));
+                return End::Closed(close);
             }
         }
     }
@@ -180,6 +197,14 @@ impl Driver {
             }
         }
         Ok(())
+    }
+}
+
+/// A data plane of this history has seen a later revision than this replica, which did not catch up.
+async fn witnessed(setback: &Setback, publication: &Publication, revision: u64) {
+    let epoch = publication.with(|publisher| publisher.head().epoch.clone());
+    if let Err(error) = setback.witnessed(&Point { epoch, revision }).await {
+        tracing::warn!(%error, "the store cannot be asked whether it was set back");
     }
 }
 

@@ -136,6 +136,7 @@ impl ControlPlane {
             publication: self.publication.clone(),
             desired: self.desired.clone(),
             fleet: self.fleet.clone(),
+            setback: self.setback.clone(),
             metrics: self.metrics.clone(),
             config: self.policy.clone(),
             stopping: stopping.clone(),

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use sluicegate_control_core::{
-    Applier, Auth, CoreError, Desired, Fleet, History, Issued, Publication, Tokens,
-    secrets::watch::SecretWatch,
+    Applier, Auth, CoreError, Desired, Fleet, History, Issued, Publication, Setback, Tokens,
+    check_seal_key, secrets::watch::SecretWatch,
 };
 use sluicegate_model::{seal::SealKey, secret::Secret};
 use sluicegate_protocol::policy::ServerConfig;
@@ -27,6 +27,8 @@ pub struct Config {
     pub node_token: Option<Secret>,
     /// Makes a new admin token, unless one is given.
     pub reset_admin_token: bool,
+    /// Takes the seal key though the store's secrets were sealed with another.
+    pub reset_seal_key: bool,
     /// How long the store may take to answer.
     pub start_timeout: Duration,
     /// How policy streams wait; the replica's name is filled in.
@@ -47,6 +49,7 @@ impl Config {
             admin_token: None,
             node_token: None,
             reset_admin_token: false,
+            reset_seal_key: false,
             start_timeout: Duration::from_secs(60),
             policy: ServerConfig::default(),
         }
@@ -61,6 +64,7 @@ pub struct ControlPlane {
     pub(crate) history: History,
     pub(crate) publication: Arc<Publication>,
     pub(crate) fleet: Arc<Fleet>,
+    pub(crate) setback: Arc<Setback>,
     pub(crate) auth: Arc<Auth>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) policy: ServerConfig,
@@ -76,6 +80,8 @@ impl ControlPlane {
     pub async fn start(config: Config) -> Result<(Self, Issued), CoreError> {
         let Config { store, seal_key, replica_id, .. } = config;
         let (desired, watching) = Desired::start(store.clone(), config.start_timeout).await?;
+        let state = desired.snapshot();
+        check_seal_key(&store, &state, &seal_key, config.reset_seal_key).await?;
         let tokens = Tokens {
             admin: config.admin_token,
             node: config.node_token,
@@ -98,6 +104,7 @@ impl ControlPlane {
         let control_plane = Self {
             desired,
             applier,
+            setback: Arc::new(Setback::new(store.clone())),
             history: History::new(store),
             publication,
             fleet,

@@ -67,9 +67,10 @@ pub(crate) fn status(error: CoreError) -> Status {
             StoreError::Refused { .. } | StoreError::Misconfigured { .. } | StoreError::File { .. },
         ) => reason(Code::Internal, message, "STORE_REFUSED", &[]),
         CoreError::Corrupt { .. } => reason(Code::DataLoss, message, "STORE_CORRUPT", &[]),
-        CoreError::BadToken { .. } | CoreError::Seal(_) | CoreError::NoRandomness(_) => {
-            reason(Code::Internal, message, "INTERNAL", &[])
-        }
+        CoreError::BadToken { .. }
+        | CoreError::ForeignSealKey
+        | CoreError::Seal(_)
+        | CoreError::NoRandomness(_) => reason(Code::Internal, message, "INTERNAL", &[]),
     }
 }
 

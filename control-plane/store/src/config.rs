@@ -157,6 +157,20 @@ pub trait ConfigStore: Send + Sync + fmt::Debug {
     /// The identity of this store's history.
     async fn epoch(&self) -> Result<Epoch, StoreError>;
 
+    /// Gives the history a new id if it still has the id `seen`, and returns the id it has then:
+    /// of several callers who saw the same id one renews it, and all get the same answer. Every
+    /// running watch of the store, here and in other processes, is sent a
+    /// [`WatchEvent::Relisted`] with the new id. Every entry stays, with its revision.
+    ///
+    /// To be called when somebody proves to have seen a later revision of `seen` than
+    /// [`ConfigStore::revision`], read after that, says the store is at: a backup was put in its
+    /// place, which kept the id of the history whose end it lost.
+    async fn renew_epoch(&self, seen: &Epoch) -> Result<Epoch, StoreError>;
+
+    /// The newest revision, read linearizably: at least that of every commit and every read that
+    /// was answered before.
+    async fn revision(&self) -> Result<Revision, StoreError>;
+
     /// Does the whole commit at one new revision, or nothing. When it returns
     /// [`Committed::At`], the writes survive a crash of any process.
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError>;

@@ -54,7 +54,7 @@ pub struct EmbeddedStore {
 /// What the store, its writer and its watches have in common.
 struct Shared {
     file: StateFile,
-    /// The newest durable revision.
+    /// The newest durable revision. Watches also read on when it is sent again unchanged.
     latest: channel::Sender<Revision>,
     history: u64,
 }
@@ -85,12 +85,7 @@ impl EmbeddedStore {
         read: impl FnOnce(&redb::ReadTransaction) -> Result<T, redb::Error> + Send + 'static,
     ) -> Result<T, StoreError> {
         let shared = self.shared.clone();
-        within(async move {
-            spawn_blocking(move || shared.file.read(read))
-                .await
-                .unwrap_or_else(|panic| Err(unavailable(format!("the reader failed: {panic}"))))
-        })
-        .await
+        blocking(move || shared.file.read(read)).await
     }
 }
 
@@ -106,6 +101,21 @@ impl ConfigStore for EmbeddedStore {
 
     async fn epoch(&self) -> Result<Epoch, StoreError> {
         self.read(table::epoch).await
+    }
+
+    async fn renew_epoch(&self, seen: &Epoch) -> Result<Epoch, StoreError> {
+        let (shared, seen) = (self.shared.clone(), seen.clone());
+        blocking(move || {
+            let renewed = shared.file.write(|txn| table::renew_epoch(txn, &seen))?;
+            // Also where nothing was written: an attempt before may have failed and been durable.
+            shared.latest.send_modify(|_| ());
+            Ok(renewed)
+        })
+        .await
+    }
+
+    async fn revision(&self) -> Result<Revision, StoreError> {
+        self.read(table::revision).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
@@ -129,8 +139,8 @@ impl ConfigStore for EmbeddedStore {
         epoch: Epoch,
         from: Revision,
     ) -> Result<WatchStream, StoreError> {
-        let cursor = (epoch == self.epoch().await?).then(|| from.saturating_sub(1));
-        Ok(watch::stream(self.shared.clone(), prefix.to_owned(), cursor))
+        let cursor = from.saturating_sub(1);
+        Ok(watch::stream(self.shared.clone(), prefix.to_owned(), epoch, cursor))
     }
 }
 
@@ -138,6 +148,18 @@ impl fmt::Debug for EmbeddedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EmbeddedStore").field("file", &self.shared.file.path()).finish()
     }
+}
+
+/// Uses the file on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    act: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let outcome = async {
+        spawn_blocking(act)
+            .await
+            .unwrap_or_else(|panic| Err(unavailable(format!("its thread failed: {panic}"))))
+    };
+    within(outcome).await
 }
 
 async fn within<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {

@@ -71,6 +71,24 @@ impl ConfigStore for EtcdStore {
         Ok(history.epoch)
     }
 
+    async fn renew_epoch(&self, seen: &Epoch) -> Result<Epoch, StoreError> {
+        let call = async |client| {
+            let history = read::history(&client, &self.keys).await?;
+            if history.epoch != *seen {
+                return Ok(history.epoch);
+            }
+            let renewed = read::renew(&client, &self.keys, &history).await?;
+            Ok(renewed.epoch)
+        };
+        // Made twice, it finds what it wrote the first time and leaves it.
+        self.members.call(self.timeouts.call, Repeat::Always, call).await
+    }
+
+    async fn revision(&self) -> Result<Revision, StoreError> {
+        let call = async |client| read::newest(&client, &self.keys).await;
+        self.members.call(self.timeouts.call, Repeat::Always, call).await
+    }
+
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
         self.limits.check(KIND, &commit, self.keys.prefix_len())?;
         let call = async |client| commit::commit(&client, &self.keys, &commit).await;

@@ -59,6 +59,10 @@ pub fn endpoint(address: &str, ca_pem: Option<&[u8]>) -> Result<Endpoint, BadEnd
         Some("https") => true,
         _ => return Err(bad("use a URL such as http://127.0.0.1:9180".to_owned())),
     };
+    if endpoint.uri().authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        let bare = BadEndpoint { address: "***".to_owned(), reason: String::new() };
+        return Err(BadEndpoint { reason: "the URL must not hold credentials".to_owned(), ..bare });
+    }
     if !matches!(endpoint.uri().path(), "" | "/") {
         return Err(bad("the URL must end after the port".to_owned()));
     }
@@ -219,11 +223,11 @@ fn load(shared: &Shared) -> (LaneState, Vec<String>) {
         ));
         return (LaneState::default(), notices);
     }
-    notices.push(format!(
-        "loaded the policy of revision {} from {}",
-        change.to.revision,
-        cache.location()
-    ));
+    tracing::info!(
+        revision = change.to.revision,
+        file = cache.location(),
+        "loaded the last good policy"
+    );
     let mut state = LaneState::default();
     state.apply(change);
     (state, notices)

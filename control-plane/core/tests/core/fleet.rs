@@ -94,7 +94,10 @@ async fn waiting_ends_with_the_share_the_time_or_refusals() {
 
     let late = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
+        // What lies beyond the head proves nothing.
         b.report(follower("b", Some(10)));
+        assert_eq!(fleet.progress(&point(9)).acknowledged, 1);
+        fleet.head_moved(point(10));
     };
     let ((told, took), ()) = tokio::join!(wait(0.6, 1_000), late);
     assert_eq!((told, took.as_millis()), (progress(2, 3, &["c"]), 300));

@@ -53,6 +53,16 @@ impl ConfigStore for Flaky {
         self.inner.epoch().await
     }
 
+    async fn renew_epoch(&self, seen: &Epoch) -> Result<Epoch, StoreError> {
+        self.check()?;
+        self.inner.renew_epoch(seen).await
+    }
+
+    async fn revision(&self) -> Result<Revision, StoreError> {
+        self.check()?;
+        self.inner.revision().await
+    }
+
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
         self.check()?;
         let committed = self.inner.commit(commit).await?;

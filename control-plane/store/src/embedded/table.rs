@@ -1,7 +1,9 @@
 //! What is in the file: the tables and how they are read.
 
 use bytes::Bytes;
-use redb::{ReadTransaction, ReadableTable, StorageError, TableDefinition, WriteTransaction};
+use redb::{
+    Durability, ReadTransaction, ReadableTable, StorageError, TableDefinition, WriteTransaction,
+};
 use uuid::Uuid;
 
 use super::watch::Progress;
@@ -56,7 +58,31 @@ fn counter(txn: &ReadTransaction, name: &str) -> Result<u64, redb::Error> {
 }
 
 pub(super) fn epoch(txn: &ReadTransaction) -> Result<Epoch, redb::Error> {
-    let id = txn.open_table(EPOCH)?.get(())?.map(|id| id.value());
+    read_epoch(&txn.open_table(EPOCH)?)
+}
+
+/// Gives the history a new id, durably, if its id is still `seen`. Returns the id it has then.
+pub(super) fn renew_epoch(mut txn: WriteTransaction, seen: &Epoch) -> Result<Epoch, redb::Error> {
+    txn.set_durability(Durability::Immediate)?;
+    let (before, now) = {
+        let mut table = txn.open_table(EPOCH)?;
+        let before = read_epoch(&table)?;
+        if before == *seen {
+            table.insert((), Uuid::new_v4().as_u128())?;
+        }
+        let now = read_epoch(&table)?;
+        (before, now)
+    };
+    if now == before {
+        txn.abort()?
+    } else {
+        txn.commit()?
+    }
+    Ok(now)
+}
+
+fn read_epoch(table: &impl ReadableTable<(), u128>) -> Result<Epoch, redb::Error> {
+    let id = table.get(())?.map(|id| id.value());
     let id = id.ok_or_else(|| corrupted("the id of the history is missing".to_owned()))?;
     Ok(Epoch(Bytes::copy_from_slice(&id.to_be_bytes())))
 }

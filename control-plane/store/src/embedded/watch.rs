@@ -6,7 +6,7 @@ use futures_util::stream;
 use tokio::{sync::watch as channel, task::spawn_blocking, time::sleep};
 
 use super::{Shared, table, unavailable};
-use crate::{ChangeSet, Revision, StoreError, WatchEvent, WatchStream};
+use crate::{ChangeSet, Epoch, Revision, StoreError, WatchEvent, WatchStream};
 
 /// Bytes of changes read from the file at a time.
 const BATCH_BYTES: usize = 1 << 20;
@@ -23,14 +23,19 @@ pub(super) struct Progress {
     pub(super) newest: Revision,
 }
 
-/// Streams what happens below `prefix` after `cursor`; without a cursor it begins with a listing.
+/// Streams what happens below `prefix` after `cursor`, a position in the history `epoch`.
 ///
 /// There is no task and no buffer behind it: whoever polls it reads on, and a writer only ever
 /// says that there is something new.
-pub(super) fn stream(shared: Arc<Shared>, prefix: String, cursor: Option<Revision>) -> WatchStream {
+pub(super) fn stream(
+    shared: Arc<Shared>,
+    prefix: String,
+    epoch: Epoch,
+    cursor: Revision,
+) -> WatchStream {
     let latest = shared.latest.subscribe();
     let ready = VecDeque::new();
-    let watcher = Watcher { shared, prefix, cursor, latest, ready, interrupted: false };
+    let watcher = Watcher { shared, prefix, epoch, cursor, latest, ready, interrupted: false };
     Box::pin(stream::unfold(watcher, async |mut watcher| {
         let event = watcher.next().await;
         Some((event, watcher))
@@ -40,8 +45,10 @@ pub(super) fn stream(shared: Arc<Shared>, prefix: String, cursor: Option<Revisio
 struct Watcher {
     shared: Arc<Shared>,
     prefix: String,
-    /// The last revision that has been told or passed over; `None` when the next is a listing.
-    cursor: Option<Revision>,
+    /// The history that the cursor is a position in.
+    epoch: Epoch,
+    /// The last revision that has been told or passed over.
+    cursor: Revision,
     latest: channel::Receiver<Revision>,
     ready: VecDeque<WatchEvent>,
     interrupted: bool,
@@ -76,16 +83,20 @@ impl Watcher {
 
     /// Reads on, into `ready`. True if there was nothing more to read.
     async fn read(&mut self) -> Result<bool, StoreError> {
-        let Some(cursor) = self.cursor else { return self.relist().await };
-        let prefix = self.prefix.clone();
+        let (epoch, prefix, cursor) = (self.epoch.clone(), self.prefix.clone(), self.cursor);
         let progress = self
             .blocking(move |shared| {
-                shared.file.read(|txn| table::changes_after(txn, &prefix, cursor, BATCH_BYTES))
+                shared.file.read(|txn| {
+                    if table::epoch(txn)? != epoch {
+                        return Ok(None);
+                    }
+                    table::changes_after(txn, &prefix, cursor, BATCH_BYTES)
+                })
             })
             .await?;
         let Some(progress) = progress else { return self.relist().await };
         self.ready.extend(progress.sets.into_iter().map(WatchEvent::Changes));
-        self.cursor = Some(progress.cursor);
+        self.cursor = progress.cursor;
         Ok(progress.cursor == progress.newest)
     }
 
@@ -96,7 +107,8 @@ impl Watcher {
                 shared.file.read(|txn| Ok((table::epoch(txn)?, table::list(txn, &prefix)?)))
             })
             .await?;
-        self.cursor = Some(listing.revision);
+        self.epoch = epoch.clone();
+        self.cursor = listing.revision;
         self.interrupted = false;
         self.ready.push_back(WatchEvent::Relisted { epoch, listing });
         Ok(false)

@@ -6,10 +6,12 @@ use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 
 use crate::{Limits, StoreError};
 
-/// How often a connection is pinged, also while nothing else happens on it.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(3);
+/// How often a connection is pinged while a call or a watch is open on it. A server minds pings that
+/// come less than `--grpc-keepalive-min-time` apart, 5 s unless it is told otherwise, and any pings
+/// on a connection where nothing is open; at the third it closes the connection.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(6);
 /// How long a ping may stay unanswered. Without pings a watch on a frozen peer is silent for good.
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Everything that is needed to use one etcd cluster.
 #[derive(Debug, Clone)]
@@ -85,7 +87,7 @@ impl EtcdConfig {
         let mut options = ConnectOptions::new()
             .with_connect_timeout(self.timeouts.connect)
             .with_keep_alive(KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT)
-            .with_keep_alive_while_idle(true)
+            .with_keep_alive_while_idle(false)
             .with_require_leader(true);
         if let Some(Credentials { user, password }) = &self.credentials {
             options = options.with_user(user, password).with_auto_token_refresh(true);

@@ -24,7 +24,7 @@ pub(super) struct History {
     pub(super) cluster: u64,
     pub(super) revision: Revision,
     /// Revision of the key that holds the id.
-    id_revision: i64,
+    pub(super) id_revision: i64,
 }
 
 /// Reads the identity of the history, or gives it one. The id of the cluster alone is not enough:
@@ -121,6 +121,13 @@ pub(super) async fn is_kept(
         Err(error) if failure::is_compacted(&error) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// The newest revision. Every linearizable read tells it, also one that finds nothing.
+pub(super) async fn newest(client: &Client, keys: &Keys) -> Result<Revision, Error> {
+    let nothing = GetOptions::new().with_count_only();
+    let answer = client.kv_client().get(keys.epoch(), Some(nothing)).await?;
+    revision(answer.header())
 }
 
 /// The revision an answer was made at.

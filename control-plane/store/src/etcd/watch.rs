@@ -4,13 +4,13 @@ mod batch;
 
 use std::{convert::Infallible, future, sync::Arc, time::Duration};
 
-use etcd_client::{Client, Error, WatchOptions, WatchResponse};
+use etcd_client::{Client, Error, Event, WatchOptions, WatchResponse, WatchStream};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout},
 };
 
-use super::{Timeouts, failure, keys, keys::Keys, members::Members, read};
+use super::{Timeouts, failure, keys, keys::Keys, members::Members, read, read::History};
 use crate::{Epoch, Revision, WatchEvent, backoff::Backoff};
 
 const BACKOFF_BASE: Duration = Duration::from_millis(100);
@@ -44,6 +44,8 @@ enum Ended {
     Lost(String),
     /// The changes after the cursor are gone or out of order.
     HistoryGone,
+    /// The history got a new id.
+    Renewed,
 }
 
 impl From<Error> for Ended {
@@ -70,6 +72,8 @@ impl Supervisor {
             match Box::pin(self.follow(turn)).await {
                 Err(Ended::Lost(reason)) => self.interrupt(reason).await,
                 Err(Ended::HistoryGone) => self.relist = true,
+                // Nothing is wrong with the server, and whoever renewed wants it told soon.
+                Err(Ended::Renewed) => continue,
                 Ok(never) => match never {},
             }
             if started.elapsed() > BACKOFF_MAX {
@@ -83,7 +87,22 @@ impl Supervisor {
     /// Everything that happens on one connection, the `turn`th.
     async fn follow(&mut self, turn: usize) -> Result<Infallible, Ended> {
         let client = within(self.timeouts.connect, self.members.dedicated(turn)).await?;
-        let cluster = self.find_place(&client).await?;
+        // The id of the history is watched before it is read, so that no change of it can fall
+        // between the two; and on the same stream as the prefix, so that a change of it is told
+        // before what came after it.
+        let mut watcher = client.watch_client().max_decoding_message_size(read::MAX_MESSAGE);
+        let created = async {
+            let mut watch = watcher.watch(self.keys.epoch(), None).await?;
+            let first = watch.message().await?;
+            Ok((watch, first))
+        };
+        let (mut watch, first) = within(self.timeouts.call, created).await?;
+        let first = still_watching(first)?;
+        let history = self.find_place(&client).await?;
+        if first.header().is_some_and(|header| header.cluster_id() != history.cluster) {
+            return Err(Ended::Lost("another cluster answers at this address".to_owned()));
+        }
+        let epoch_watch = EpochWatch { id: first.watch_id(), known: history.id_revision };
 
         // From the cursor itself, which is known here, and not from the revision after it: servers
         // let a watch begin at the very revision they compacted to, but older ones have dropped the
@@ -92,17 +111,13 @@ impl Supervisor {
         let options = WatchOptions::new()
             .with_range(keys::range_end(&self.keys.absolute(&self.prefix)))
             .with_start_revision(keys::etcd_revision(known.max(1)));
-        let mut watcher = client.watch_client().max_decoding_message_size(read::MAX_MESSAGE);
         let created = async {
-            let mut watch = watcher.watch(self.keys.absolute(&self.prefix), Some(options)).await?;
-            let first = watch.message().await?;
-            Ok((watch, first))
+            watch.watch(self.keys.absolute(&self.prefix), Some(options)).await?;
+            epoch_watch.next_other(&mut watch).await
         };
-        let (mut watch, first) = within(self.timeouts.call, created).await?;
-        let first = still_watching(first)?;
-        if first.header().is_some_and(|header| header.cluster_id() != cluster) {
-            return Err(Ended::Lost("another cluster answers at this address".to_owned()));
-        }
+        let first = timeout(self.timeouts.call, created)
+            .await
+            .unwrap_or_else(|_| Err(no_answer(self.timeouts.call)))?;
         if self.interrupted {
             // A watch is created first, and cancelled when its start is found to be compacted.
             let kept = read::is_kept(&client, &self.keys, known);
@@ -115,14 +130,14 @@ impl Supervisor {
 
         self.deliver(&first, known).await?;
         loop {
-            let response = still_watching(watch.message().await?)?;
+            let response = epoch_watch.next_other(&mut watch).await?;
             self.deliver(&response, known).await?;
         }
     }
 
     /// Makes sure that the cursor is a position in the history that this server keeps, by listing
-    /// again where it is not. Returns the id of the server's cluster.
-    async fn find_place(&mut self, client: &Client) -> Result<u64, Ended> {
+    /// again where it is not.
+    async fn find_place(&mut self, client: &Client) -> Result<History, Ended> {
         let mut history = within(self.timeouts.call, read::history(client, &self.keys)).await?;
         if history.epoch == self.epoch && history.revision < self.cursor {
             tracing::warn!(
@@ -140,9 +155,9 @@ impl Supervisor {
             self.cursor = listing.revision;
             self.relist = false;
             self.interrupted = false;
-            self.emit(WatchEvent::Relisted { epoch: history.epoch, listing }).await;
+            self.emit(WatchEvent::Relisted { epoch: history.epoch.clone(), listing }).await;
         }
-        Ok(history.cluster)
+        Ok(history)
     }
 
     /// Tells what one response holds. `known` is where the cursor was when this watch was created;
@@ -179,6 +194,31 @@ impl Supervisor {
     }
 }
 
+/// The watch of the id of the history, which shares its stream with the watch of the prefix.
+#[derive(Debug, Clone, Copy)]
+struct EpochWatch {
+    /// By which the server tells the two apart.
+    id: i64,
+    /// Revision of the id as it was read after this watch was created.
+    known: i64,
+}
+
+impl EpochWatch {
+    /// The next response that is not about the id; an error if the id changed.
+    async fn next_other(self, watch: &mut WatchStream) -> Result<WatchResponse, Ended> {
+        loop {
+            let response = still_watching(watch.message().await?)?;
+            if response.watch_id() != self.id {
+                return Ok(response);
+            }
+            let news = |event: &Event| event.kv().is_some_and(|kv| kv.mod_revision() > self.known);
+            if response.events().iter().any(news) {
+                return Err(Ended::Renewed);
+            }
+        }
+    }
+}
+
 /// Tells a response that carries on from one that ends the watch.
 fn still_watching(response: Option<WatchResponse>) -> Result<WatchResponse, Ended> {
     let response = response.ok_or_else(|| Ended::Lost("the server closed the watch".to_owned()))?;
@@ -197,6 +237,10 @@ async fn within<T>(
 ) -> Result<T, Ended> {
     match timeout(deadline, call).await {
         Ok(outcome) => outcome.map_err(Ended::from),
-        Err(_) => Err(Ended::Lost(format!("no answer within {deadline:?}"))),
+        Err(_) => Err(no_answer(deadline)),
     }
+}
+
+fn no_answer(deadline: Duration) -> Ended {
+    Ended::Lost(format!("no answer within {deadline:?}"))
 }

@@ -16,7 +16,7 @@ use sluicegate_store::{
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use crate::{fixture::*, model, suite, watching};
+use crate::{fixture::*, model, renewal, suite, watching};
 
 /// A history that is soon forgotten.
 const SHORT: u64 = 8;

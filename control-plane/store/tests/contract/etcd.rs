@@ -17,7 +17,7 @@ use sluicegate_store::{
     etcd::{EtcdConfig, EtcdStore},
 };
 
-use crate::{fixture::*, model, suite, watching};
+use crate::{fixture::*, model, renewal, suite, watching};
 
 struct Etcd {
     server: Arc<Server>,

@@ -24,6 +24,9 @@ macro_rules! for_every_promise {
             watching::a_slow_watcher_loses_nothing,
             watching::lists_again_when_history_is_gone,
             watching::a_listing_and_a_watch_join_without_a_gap,
+            renewal::the_revision_is_that_of_the_newest_write,
+            renewal::a_renewal_is_told_and_everything_stays,
+            renewal::a_history_is_renewed_once,
         }
     };
 }
@@ -33,5 +36,6 @@ mod embedded;
 mod etcd;
 mod fixture;
 mod model;
+mod renewal;
 mod suite;
 mod watching;

@@ -116,16 +116,24 @@ fn set_aside(path: &Path) -> String {
 
 fn load_or_make_key(path: &Path) -> io::Result<SealKey> {
     match fs::read_to_string(path) {
-        Ok(text) => SealKey::parse(&text).map_err(|error| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let key = SealKey::generate().map_err(io::Error::other)?;
-            write_new(path, key.to_text().as_bytes())?;
-            Ok(key)
-        }
+        Ok(text) => match SealKey::parse(&text) {
+            Ok(key) => Ok(key),
+            Err(_) => {
+                // What it sealed cannot be read any more, and is set aside when it is met.
+                fs::rename(path, path.with_extension("corrupt"))?;
+                tracing::warn!(file = %path.display(), "the cache key is damaged; a new one was made");
+                make_key(path)
+            }
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make_key(path),
         Err(error) => Err(error),
     }
+}
+
+fn make_key(path: &Path) -> io::Result<SealKey> {
+    let key = SealKey::generate().map_err(io::Error::other)?;
+    write_new(path, key.to_text().as_bytes())?;
+    Ok(key)
 }
 
 /// Writes a file that only its owner reads, durably.

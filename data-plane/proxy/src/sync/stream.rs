@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sluicegate_proto::policy::v1::{self as pb, policy_stream_client::PolicyStreamClient};
+use sluicegate_proto::policy::v1::{
+    self as pb, control_plane_message::Message as Down, policy_stream_client::PolicyStreamClient,
+};
 use sluicegate_protocol::policy::{ClientAction, ClientConfig, ClientSession, LaneState, Verdict};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
@@ -39,9 +41,6 @@ pub(super) async fn follow(config: SyncConfig, shared: Arc<Shared>, mut state: L
         }
         tokio::time::sleep(backoff.mul_f64(fastrand::f64())).await;
         backoff = (backoff * 2).min(BACKOFF_MAX);
-        if was_connected {
-            backoff = BACKOFF_MIN * 2;
-        }
     }
 }
 
@@ -79,14 +78,14 @@ async fn session(
         Ok(Err(status)) => return (session.into_state(), status.message().to_owned()),
         Err(_) => return (session.into_state(), "the stream did not open in time".into()),
     };
-    shared.metrics.control_plane_connected.set(1);
-    shared.status.send_modify(|status| status.connected = true);
-    tracing::info!(control_plane = %endpoint.uri(), "policy stream stands");
     loop {
         let due = origin + session.next_tick();
         let actions = tokio::select! {
             message = incoming.message() => match message {
                 Ok(Some(message)) => {
+                    if matches!(message.message, Some(Down::Welcome(_))) {
+                        welcomed(shared, endpoint);
+                    }
                     note_head(shared, &session, &message);
                     session.on_message(origin.elapsed(), message)
                 }
@@ -99,6 +98,13 @@ async fn session(
             return (session.into_state(), reason);
         }
     }
+}
+
+/// The control plane has answered as one does.
+fn welcomed(shared: &Shared, endpoint: &Endpoint) {
+    shared.metrics.control_plane_connected.set(1);
+    shared.status.send_modify(|status| status.connected = true);
+    tracing::info!(control_plane = %endpoint.uri(), "policy stream stands");
 }
 
 /// Does what the session says. Fails with the reason to end the stream.
@@ -163,7 +169,7 @@ async fn act(
 
 /// A heartbeat that names what runs here proves that it is the newest.
 fn note_head(shared: &Shared, session: &ClientSession, message: &pb::ControlPlaneMessage) {
-    if let Some(pb::control_plane_message::Message::Heartbeat(heartbeat)) = &message.message {
+    if let Some(Down::Heartbeat(heartbeat)) = &message.message {
         let at = session.state().at.as_ref().map(sluicegate_protocol::policy::Point::to_proto);
         if at.is_some() && heartbeat.head.iter().any(|lane| lane.at == at) {
             shared.status.send_modify(|status| {

@@ -13,6 +13,10 @@ use super::{
     state::{Body, Change, Key, LaneState, Point},
 };
 
+/// Largest change set that is taken in, in bytes. A configuration is far smaller; a peer that goes on
+/// and on is none of ours.
+const MAX_CHANGE: usize = 512 * 1024 * 1024;
+
 /// Heartbeats that may be missed before a silent stream counts as dead.
 const MISSED_HEARTBEATS: u32 = 3;
 
@@ -57,6 +61,7 @@ pub struct Verdict {
 struct Partial {
     nonce: u64,
     next_index: u32,
+    size: usize,
     change: Change,
 }
 
@@ -188,7 +193,7 @@ impl ClientSession {
                 removes: Vec::new(),
                 digest: Digest::default(),
             };
-            self.partial = Some(Partial { nonce: chunk.nonce, next_index: 0, change });
+            self.partial = Some(Partial { nonce: chunk.nonce, next_index: 0, size: 0, change });
         }
         let expected = self
             .partial
@@ -198,6 +203,11 @@ impl ClientSession {
             return vec![reconnect("parts of a change set are missing or out of order")];
         };
         partial.next_index += 1;
+        let bodies = chunk.upserts.iter().map(|resource| resource.body.len() + 64);
+        partial.size += bodies.sum::<usize>() + chunk.removes.len() * 64;
+        if partial.size > MAX_CHANGE {
+            return vec![reconnect("a change set that is too large")];
+        }
         for resource in chunk.upserts {
             let Some(key) = resource.r#ref else {
                 return vec![reconnect("a resource without a name")];

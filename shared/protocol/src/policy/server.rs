@@ -17,6 +17,11 @@ use super::{
 /// Largest part of a change set, in bytes of resource bodies, unless one resource is larger.
 const CHUNK: usize = 256 * 1024;
 
+/// What is kept of a follower's words, in bytes, and of its lists.
+const MAX_NAME: usize = 256;
+const MAX_TEXT: usize = 4 * 1024;
+const MAX_LISTED: usize = 100;
+
 /// Heartbeats without a word from a follower after which it counts as gone.
 const SILENT_HEARTBEATS: u32 = 4;
 
@@ -229,10 +234,19 @@ impl ServerSession {
         publisher: &Publisher,
         actions: &mut Vec<ServerAction>,
     ) {
-        let Some(node) = hello.node.filter(|node| !node.node_id.is_empty()) else {
+        let Some(mut node) = hello.node.filter(|node| !node.node_id.is_empty()) else {
             actions.push(protocol("the hello names no node"));
             return;
         };
+        if node.node_id.len() > MAX_NAME {
+            actions.push(protocol("the name of the node is too long"));
+            return;
+        }
+        for text in [&mut node.build, &mut node.address] {
+            cut(text, MAX_NAME);
+        }
+        node.capabilities.truncate(MAX_LISTED);
+        node.capabilities.iter_mut().for_each(|text| cut(text, MAX_NAME));
         if node.schema_min > super::SCHEMA || node.schema_max < super::SCHEMA {
             actions.push(protocol(&format!(
                 "build {} reads resource schemas {} to {}, this control plane writes {}",
@@ -273,6 +287,8 @@ impl ServerSession {
             self.digest = sent.digest;
             self.follower.at = Some(sent.to);
             self.follower.rejected = ack.rejected;
+            self.follower.rejected.truncate(MAX_LISTED);
+            self.follower.rejected.iter_mut().for_each(|entry| cut(&mut entry.reason, MAX_TEXT));
             self.follower.error.clear();
             self.follower.refused = None;
             self.resync = false;
@@ -285,6 +301,7 @@ impl ServerSession {
             }
         } else {
             self.follower.error = ack.error;
+            cut(&mut self.follower.error, MAX_TEXT);
             self.follower.refused = Some(sent.to);
             self.resync = false;
         }
@@ -348,6 +365,14 @@ impl ServerSession {
 
     fn report(&self) -> ServerAction {
         ServerAction::Report(Box::new(self.follower.clone()))
+    }
+}
+
+/// Shortens a text at a character's edge.
+fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        let edge = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(edge);
     }
 }
 

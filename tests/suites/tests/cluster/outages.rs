@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
+use sluicegate_suites::admin::Admin;
 use sluicegate_suites::config::{self, KEY};
+use sluicegate_testkit::cluster::{Cluster, ControlPlane};
 use sluicegate_testkit::process::wait_until_ok;
 use tokio::time::Instant;
 
@@ -177,4 +179,53 @@ async fn d5_a_lost_store_takes_nothing_from_data_planes() {
     world.all_run_the_head().await;
     let refused = ask(&world.cluster.data_planes[0], KEY, "after-the-loss").await;
     assert_eq!(refused.status, Some(401), "what was applied replaces what was lost");
+}
+
+/// A backup that was put back has earlier revisions than data planes have seen: they take it over
+/// all the same, and nobody counts as running a change that it does not run.
+#[tokio::test(flavor = "multi_thread")]
+async fn d5_a_restored_backup_reaches_data_planes_that_had_seen_more() {
+    let mut cluster = Cluster::builder().control_planes(1).data_planes(1).start().await.unwrap();
+    let store = cluster.folder().join("control-plane-0/state.redb");
+    let mut admin = Admin::new(cluster.control_planes[0].grpc()).unwrap();
+    cluster.apply(&json!({"tenants": [config::tenant("kept")]}).to_string()).await.unwrap();
+
+    let stop = async |cluster: &Cluster| {
+        cluster.control_planes[0].terminate().unwrap();
+        cluster.control_planes[0].wait_for_exit(LIMIT).await.unwrap();
+    };
+    stop(&cluster).await;
+    let backup = cluster.folder().join("backup.redb");
+    std::fs::copy(&store, &backup).unwrap();
+    cluster.control_planes[0].restart().await.unwrap();
+    for number in 0..10 {
+        let later = json!({"tenants": [config::tenant(&format!("later-{number}"))]});
+        cluster.apply(&later.to_string()).await.unwrap();
+    }
+    let seen = admin.wait_for_head(1, LIMIT).await.unwrap();
+
+    stop(&cluster).await;
+    std::fs::copy(&backup, &store).unwrap();
+    cluster.control_planes[0].restart().await.unwrap();
+    let restored = admin.wait_for_head(1, LIMIT).await.unwrap();
+    assert!(restored < seen, "{restored} is not before {seen}");
+    let (_, body) = readyz(cluster.data_planes[0].ops()).await;
+    assert_eq!(body["policy"]["revision"], restored, "{body}");
+    cluster.apply(&json!({"tenants": [config::tenant("afterwards")]}).to_string()).await.unwrap();
+}
+
+/// Another seal key would take every provider key from the data planes: a control plane with one
+/// does not start, and says which option is meant.
+#[tokio::test(flavor = "multi_thread")]
+async fn d5_a_control_plane_with_another_seal_key_does_not_start() {
+    let mut world = World::start(false).await;
+    let etcd = world.cluster.etcd.as_ref().unwrap().client();
+    let folder = tempfile::tempdir().unwrap();
+    let foreign = folder.path().join("other.key");
+    std::fs::write(&foreign, "ab".repeat(32)).unwrap();
+    let started = ControlPlane::start("foreign", Some(etcd), &foreign, folder.path()).await;
+    let said = format!("{:#}", started.expect_err("it started"));
+    assert!(said.contains("--seal-key-file"), "{said}");
+    world.serves().await;
+    world.admin.wait_for_head(3, LIMIT).await.unwrap();
 }

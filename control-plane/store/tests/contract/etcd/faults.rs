@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use etcd_client::{Client, PermissionType};
+use futures_util::StreamExt;
 use sluicegate_store::{
     ChangeSet, Commit, ConfigStore, StoreError, WatchEvent, WatchStream,
     etcd::{Credentials, EtcdConfig, EtcdStore},
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{
     Etcd, compact, connect,
@@ -15,14 +16,17 @@ use super::{
 };
 use crate::{
     fixture::*,
+    renewal::relisted,
     watching::{View, apply},
 };
 
 const PREFIX: &str = "/sluicegate/";
 /// The calls' deadline, and some time to notice it on a busy machine.
 const CALL_ENDS_WITHIN: Duration = Duration::from_millis(3_000);
-/// A ping every 3 s, unanswered for 2 s, and the same allowance.
-const SILENCE_IS_NOTICED_WITHIN: Duration = Duration::from_secs(6);
+/// A ping every 6 s, unanswered for 3 s, and the allowance.
+const SILENCE_IS_NOTICED_WITHIN: Duration = Duration::from_secs(12);
+/// Over three pings: a server that minds them closes the connection at the third.
+const IDLE: Duration = Duration::from_secs(20);
 
 /// What a watcher knows, kept up to date by what it is told.
 struct Watcher {
@@ -207,6 +211,51 @@ async fn a_restored_backup_is_another_history() {
     assert_eq!(watcher.view.keys().collect::<Vec<_>>(), ["w/backed-up"]);
     write_when_possible(&store, "w/after").await;
     watcher.knows_all_up_to("w/after", &store).await;
+}
+
+/// As when every control plane is stopped for it: no watch is there to see the history go back,
+/// and only those who remember more of it can tell.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_restored_unseen_is_renewed_for_all_replicas() {
+    let Etcd { server, store, .. } = Etcd::start().await;
+    write(&store, [put("w/backed-up", "x")]).await;
+    server.kill();
+    let backup = tempfile::tempdir().unwrap();
+    copy_dir(&server.data_dir(), backup.path());
+    server.run().await;
+    write_when_possible(&store, "w/lost").await;
+    let (seen, remembered) = (store.epoch().await.unwrap(), store.revision().await.unwrap());
+    drop(store);
+    server.kill();
+    std::fs::remove_dir_all(server.data_dir()).unwrap();
+    copy_dir(backup.path(), &server.data_dir());
+    server.run().await;
+
+    let (one, other) = (connect(&server, PREFIX).await, connect(&server, PREFIX).await);
+    let (mut here, mut there) = (Watcher::start(&one).await, Watcher::start(&other).await);
+    assert_eq!(one.epoch().await.unwrap(), seen, "the backup says it is the same history");
+    assert!(one.revision().await.unwrap() < remembered);
+    let (a, b) = tokio::join!(one.renew_epoch(&seen), other.renew_epoch(&seen));
+    let renewed = a.unwrap();
+    assert_eq!(b.unwrap(), renewed);
+    let told = Instant::now();
+    for watcher in [&mut here, &mut there] {
+        assert_eq!(relisted(&mut watcher.events, &renewed).await, ["w/backed-up"]);
+    }
+    assert!(told.elapsed() < Duration::from_secs(2), "after {:?}", told.elapsed());
+    write(&one, [put("w/after", "x")]).await;
+    there.knows_all_up_to("w/after", &other).await;
+}
+
+/// Pings that come too often make a server close the connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_left_idle_is_not_cut_off() {
+    let Etcd { server: _server, store, .. } = Etcd::start().await;
+    let mut watcher = Watcher::start(&store).await;
+    let told = timeout(IDLE, watcher.events.next()).await;
+    assert!(told.is_err(), "nothing happened: {told:?}");
+    write(&store, [put("w/a", "x")]).await;
+    watcher.knows_all_up_to("w/a", &store).await;
 }
 
 /// A watch that was away while its place in history was compacted must learn of the deletions. The
