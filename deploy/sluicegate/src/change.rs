@@ -20,7 +20,8 @@ const ROUNDING: f64 = 1e-4;
 /// Waiting for data planes after a change.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct WaitArgs {
-    /// Answer when this share of the connected data planes runs the change: 1.0 is all of them
+    /// Answer when this share of the data planes that are connected to the replica that took the
+    /// change runs it: 1.0 is all of them; with none connected, exit code 1
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub(crate) wait: Option<f32>,
     /// Longest such wait in milliseconds; being late is exit code 1, the change stands
@@ -51,9 +52,14 @@ impl WaitArgs {
         if self.is_met(reply) {
             return Ok(());
         }
+        if reply.connected == 0 {
+            return Err(Failure::not_so(
+                "no data plane is connected to this replica; the change stands",
+            ));
+        }
         Err(Failure::not_so(format!(
-            "after {} ms {} of {} data planes run revision {}; behind: {} (the change stands; see \
-             'sluicegate nodes')",
+            "after {} ms {} of {} data planes of this replica run revision {}; behind: {} (the \
+             change stands; see 'sluicegate nodes')",
             self.wait_timeout_ms,
             reply.acknowledged,
             reply.connected,
@@ -62,9 +68,12 @@ impl WaitArgs {
         )))
     }
 
-    /// Did enough data planes take the change over?
+    /// Did enough data planes take the change over? Where none is, none did.
     fn is_met(self, reply: &ApplyReply) -> bool {
         self.wait.is_none_or(|fraction| {
+            if reply.connected == 0 {
+                return fraction == 0.0;
+            }
             let wanted = f64::from(fraction) * f64::from(reply.connected);
             f64::from(reply.acknowledged) + ROUNDING >= wanted
         })
@@ -138,7 +147,7 @@ impl Telling {
         }
         if self.wait.wait.is_some() && !self.dry_run {
             text.push_str(&format!(
-                "{} of {} data planes run it\n",
+                "{} of {} data planes of this replica run it\n",
                 reply.acknowledged, reply.connected
             ));
         }
@@ -210,7 +219,8 @@ mod tests {
         check(Some(0.1), 1, 10, true);
         check(Some(0.67), 2, 3, false);
         check(Some(0.66), 2, 3, true);
-        check(Some(1.0), 0, 0, true);
+        check(Some(1.0), 0, 0, false);
+        check(Some(0.0), 0, 0, true);
 
         #[track_caller]
         fn check(wait: Option<f32>, acknowledged: u32, connected: u32, expected: bool) {

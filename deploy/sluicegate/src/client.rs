@@ -1,6 +1,7 @@
 //! Talking to a control plane: where it is, who we are, how long we wait.
 
 mod connect;
+mod grpc;
 mod status;
 mod token;
 
@@ -20,7 +21,11 @@ use tonic::{
 };
 use tonic_types::StatusExt;
 
-pub(crate) use self::{status::violations, token::Token};
+use self::grpc::GrpcOnly;
+pub(crate) use self::{
+    status::{Faults, faults, is_stranger},
+    token::Token,
+};
 use crate::{failure::Failure, output::Output};
 
 /// Where the control plane of `sluicegate run` listens.
@@ -56,7 +61,7 @@ pub(crate) struct ClientOptions {
 }
 
 /// The generated client, authorized.
-pub(crate) type Admin = AdminClient<InterceptedService<Channel, Bearer>>;
+pub(crate) type Admin = AdminClient<InterceptedService<GrpcOnly<Channel>, Bearer>>;
 
 /// Adds the admin token to every call.
 #[derive(Debug, Clone)]
@@ -106,7 +111,7 @@ impl Client {
         bearer.set_sensitive(true);
         let server = connect::url(server)?;
         let channel = connect::channel(&server, ca_file, timeout).await?;
-        let admin = AdminClient::with_interceptor(channel, Bearer(bearer))
+        let admin = AdminClient::with_interceptor(GrpcOnly(channel), Bearer(bearer))
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);
         Ok(Self { admin, server, token_from: token.from, timeout })

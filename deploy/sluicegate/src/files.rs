@@ -11,7 +11,7 @@ use sluicegate_model::{
     document::{Declared, Document, FileFault, References},
 };
 
-use crate::{failure::Failure, output};
+use crate::{client::Faults, failure::Failure, output};
 
 /// Files that parsed, in the order of the command line.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Files {
         if faults.is_empty() && paths.len() > 1 {
             faults = files.check_together(references);
         }
-        if faults.is_empty() { Ok(files) } else { Err(invalid(&faults)) }
+        if faults.is_empty() { Ok(files) } else { Err(invalid(&faults, 0)) }
     }
 
     /// Everything that is declared.
@@ -61,8 +61,9 @@ impl Files {
     }
 
     /// The failure that faults found by the control plane make, each put where it belongs.
-    pub(crate) fn invalid(&self, violations: &[Violation]) -> Failure {
-        invalid(&violations.iter().map(|violation| self.locate(violation)).collect::<Vec<_>>())
+    pub(crate) fn invalid(&self, faults: &Faults) -> Failure {
+        let located: Vec<_> = faults.named.iter().map(|fault| self.locate(fault)).collect();
+        invalid(&located, faults.more)
     }
 
     fn locate(&self, violation: &Violation) -> FileFault {
@@ -75,10 +76,7 @@ impl Files {
     }
 
     fn owner(&self, subject: &ResourceRef) -> Option<&Document> {
-        let declares = |document: &Document| {
-            document.resources.iter().any(|declared| declared.reference == *subject)
-        };
-        self.0.iter().map(|(_, document)| document).find(|document| declares(document))
+        self.0.iter().map(|(_, document)| document).find(|one| one.declared(subject).is_some())
     }
 
     fn check_together(&self, references: References) -> Vec<FileFault> {
@@ -86,7 +84,7 @@ impl Files {
         for (index, (name, document)) in self.0.iter().enumerate() {
             for declared in &document.resources {
                 let twice = |(_, other): &&(String, Document)| {
-                    other.resources.iter().any(|there| there.reference == declared.reference)
+                    other.declared(&declared.reference).is_some()
                 };
                 if let Some((first, _)) = self.0.iter().take(index).find(twice) {
                     let violation = Violation::new(
@@ -142,9 +140,12 @@ fn unplaced(violation: &Violation) -> FileFault {
     }
 }
 
-fn invalid(faults: &[FileFault]) -> Failure {
-    let lines: Vec<_> = faults.iter().map(show).collect();
-    Failure::not_so(format!("{}\n{}", output::count(faults.len(), "fault"), lines.join("\n")))
+/// The failure that faults make, of which `more` are not told.
+fn invalid(faults: &[FileFault], more: usize) -> Failure {
+    let mut lines = vec![output::count(faults.len() + more, "fault")];
+    lines.extend(faults.iter().map(show));
+    lines.extend((more > 0).then(|| format!("... and {more} more")));
+    Failure::not_so(lines.join("\n"))
 }
 
 /// `file:line:column: ...`, or without a place when it is in no file.
@@ -214,8 +215,10 @@ mod tests {
         let here = Violation::new(path.clone(), "does not exist").of(&subject);
         let elsewhere = Violation::new(path, "dangles").of(&ResourceRef::new(Kind::Model, "other"));
         let general = Violation::new(sluicegate_model::path::Path::root(), "too much");
-        let message = files.invalid(&[here, elsewhere, general]).message;
-        assert!(message.starts_with("3 faults\n"), "{message}");
+        let message =
+            files.invalid(&Faults { named: vec![here, elsewhere, general], more: 40 }).message;
+        assert!(message.starts_with("43 faults\n"), "{message}");
+        assert!(message.ends_with("\n... and 40 more"), "{message}");
         assert!(
             message.contains("1.yaml:4:11: models[0].targets[0].provider: does not"),
             "{message}"

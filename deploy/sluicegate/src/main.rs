@@ -7,6 +7,7 @@ mod demo_upstream;
 mod failure;
 mod files;
 mod output;
+mod private;
 mod roles;
 mod verbs;
 

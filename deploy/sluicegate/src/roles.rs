@@ -73,14 +73,16 @@ pub(crate) struct TrafficArgs {
 
 /// Options of `sluicegate run`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 Examples:
   sluicegate init && sluicegate run --config sluicegate.yaml
   sluicegate run --listen 0.0.0.0:8080            configured with 'sluicegate apply'
 
 Environment:
   SLUICEGATE_ADMIN_TOKEN  admin token; without it one is made at the first start and left in
-                          STATE_DIR/admin.token, where the other commands find it")]
+                          STATE_DIR/admin.token, where the other commands find it
+
+", signal::signals_help!()))]
 pub(crate) struct RunArgs {
     /// Configuration file: applied at start and again whenever it changes
     #[arg(short, long, value_name = "FILE")]
@@ -94,6 +96,10 @@ pub(crate) struct RunArgs {
     /// Address of /healthz, /readyz and /metrics of the control plane
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9181")]
     pub(crate) http_listen: SocketAddr,
+    /// Take the seal key in --state-dir though the stored secrets were sealed with another, which is
+    /// lost; the provider keys must be applied again
+    #[arg(long)]
+    pub(crate) reset_seal_key: bool,
     #[command(flatten)]
     pub(crate) traffic: TrafficArgs,
     #[command(flatten)]
@@ -102,7 +108,7 @@ pub(crate) struct RunArgs {
 
 /// Options of `sluicegate control-plane`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 Examples:
   sluicegate control-plane                        one replica, with a store of its own
   sluicegate control-plane --etcd http://etcd-0:2379,http://etcd-1:2379 --listen 0.0.0.0:9180 \\
@@ -112,7 +118,9 @@ Environment:
   SLUICEGATE_ADMIN_TOKEN    token of administrators
   SLUICEGATE_NODE_TOKEN     token of data planes
                             (without them they are made at the first start and printed once)
-  SLUICEGATE_ETCD_PASSWORD  password of --etcd-user")]
+  SLUICEGATE_ETCD_PASSWORD  password of --etcd-user
+
+", signal::signals_help!()))]
 pub(crate) struct ControlPlaneArgs {
     /// Address of the admin API and of the policy stream (gRPC)
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9180")]
@@ -132,12 +140,16 @@ pub(crate) struct ControlPlaneArgs {
     /// Private key of --tls-cert in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// File with the key that secrets are stored under; replicas share it
+    /// File with the key that secrets are stored under; replicas on one etcd must share it
     #[arg(long, value_name = "FILE")]
     pub(crate) seal_key_file: Option<PathBuf>,
     /// Make a new admin token and print it
     #[arg(long)]
     pub(crate) reset_admin_token: bool,
+    /// Take the seal key though the stored secrets were sealed with another, which is lost; the
+    /// provider keys must be applied again
+    #[arg(long)]
+    pub(crate) reset_seal_key: bool,
     #[command(flatten)]
     pub(crate) etcd: EtcdArgs,
     #[command(flatten)]
@@ -170,13 +182,15 @@ pub(crate) struct EtcdArgs {
 
 /// Options of `sluicegate data-plane`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 Examples:
   sluicegate data-plane --control-plane https://cp.example.com:9180 --ca-file ca.pem \\
       --listen 0.0.0.0:8080 --node-token-file /run/secrets/node-token
 
 Environment:
-  SLUICEGATE_NODE_TOKEN  token that the control plane knows data planes by")]
+  SLUICEGATE_NODE_TOKEN  token that the control plane knows data planes by
+
+", signal::signals_help!()))]
 pub(crate) struct DataPlaneArgs {
     /// Control plane replicas, any of which will do
     #[arg(

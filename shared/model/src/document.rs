@@ -1,9 +1,10 @@
 //! The file form: YAML with plural lists, errors with line and column, several at once.
 
+mod bounds;
 mod expand;
 mod positions;
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use saphyr::{LoadableYamlNode, MarkedYaml};
 use serde_json::Value;
@@ -23,6 +24,8 @@ use crate::{
 pub struct Document {
     /// What the file declares, shorthands expanded, in file order.
     pub resources: Vec<Declared>,
+    /// Where in `resources` each is declared first.
+    index: HashMap<ResourceRef, usize>,
     positions: Positions,
     file: String,
 }
@@ -98,7 +101,8 @@ impl Document {
     /// Everything that is wrong, at once.
     pub fn parse(file: &str, text: &str, references: References) -> Result<Self, FileFaults> {
         let (root, positions) = load(file, text)?;
-        let mut document = Self { resources: Vec::new(), positions, file: file.to_owned() };
+        let mut document =
+            Self { resources: Vec::new(), index: HashMap::new(), positions, file: file.to_owned() };
         let mut faults = Vec::new();
 
         let sections = match root {
@@ -113,7 +117,7 @@ impl Document {
         for (section, entries) in &sections {
             document.read_section(section, entries, &mut faults);
         }
-        document.check_duplicates(&mut faults);
+        document.index_resources(&mut faults);
         if references == References::Closed && faults.is_empty() {
             let resources: Vec<_> =
                 document.resources.iter().map(|declared| declared.resource.clone()).collect();
@@ -132,9 +136,7 @@ impl Document {
     /// Puts a violation that was found elsewhere (by the control plane, say) where it belongs in
     /// this file; line 0 when the file does not declare the resource.
     pub fn locate(&self, violation: &Violation) -> FileFault {
-        let declared = violation.subject.as_ref().and_then(|subject| {
-            self.resources.iter().find(|declared| declared.reference == *subject)
-        });
+        let declared = violation.subject.as_ref().and_then(|subject| self.declared(subject));
         match declared {
             Some(declared) => self.fault(declared.path.join(&violation.path), violation),
             None => FileFault {
@@ -149,6 +151,11 @@ impl Document {
                 hint: violation.hint.clone(),
             },
         }
+    }
+
+    /// The entry that declares a resource; the first one when there are several.
+    pub fn declared(&self, reference: &ResourceRef) -> Option<&Declared> {
+        self.index.get(reference).and_then(|index| self.resources.get(*index))
     }
 
     fn read_section(&mut self, section: &str, entries: &Value, faults: &mut Vec<FileFault>) {
@@ -211,21 +218,21 @@ impl Document {
         }
     }
 
-    fn check_duplicates(&self, faults: &mut Vec<FileFault>) {
-        for (index, declared) in self.resources.iter().enumerate() {
-            let earlier = self.resources.iter().take(index);
-            if let Some(first) =
-                earlier.into_iter().find(|other| other.reference == declared.reference)
-            {
-                let (line, _) = self.positions.of(&first.path);
-                let violation = Violation::new(
-                    Path::root(),
-                    format!("{} is declared twice", declared.reference),
-                )
-                .hint(format!("the first is on line {line}; give one another name"));
-                faults.push(self.fault(declared.path.clone(), &violation));
-            }
+    /// Fills the index; what is declared a second time is a fault.
+    fn index_resources(&mut self, faults: &mut Vec<FileFault>) {
+        let mut index = HashMap::with_capacity(self.resources.len());
+        for (number, declared) in self.resources.iter().enumerate() {
+            let first = *index.entry(declared.reference.clone()).or_insert(number);
+            let Some(first) = self.resources.get(first).filter(|_| first != number) else {
+                continue;
+            };
+            let (line, _) = self.positions.of(&first.path);
+            let violation =
+                Violation::new(Path::root(), format!("{} is declared twice", declared.reference))
+                    .hint(format!("the first is on line {line}; give one another name"));
+            faults.push(self.fault(declared.path.clone(), &violation));
         }
+        self.index = index;
     }
 
     fn fault(&self, path: Path, violation: &Violation) -> FileFault {
@@ -253,6 +260,8 @@ fn load(file: &str, text: &str) -> Result<(Value, Positions), FileFaults> {
             hint: hint.map(str::to_owned),
         }])
     };
+    // Building and walking the tree recurse, and aliases copy: both only within bounds.
+    bounds::check(text).map_err(|bad| fault(bad.line, bad.column, bad.message, Some(bad.hint)))?;
     let documents = MarkedYaml::load_from_str(text).map_err(|error| {
         let (line, column, message) = positions::load_error(&error);
         fault(line, column, format!("not valid YAML: {message}"), None)

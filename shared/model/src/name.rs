@@ -143,10 +143,24 @@ pub fn is_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte))
 }
 
-/// Is it a legal model name: printable, without white space, not empty, not too long?
+/// Is it a legal model name: printable, without white space, not empty, not too long? Characters
+/// that show nothing or turn the text around count as not printable: two names that look alike
+/// must be one.
 pub fn is_model_name(text: &str) -> bool {
     (1..=MAX_MODEL_NAME).contains(&text.chars().count())
-        && !text.chars().any(|c| c.is_whitespace() || c.is_control())
+        && !text.chars().any(|c| c.is_whitespace() || c.is_control() || is_invisible(c))
+}
+
+/// Unicode's format characters, fillers and other characters without a shape of their own.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{600}'..='\u{605}' | '\u{6dd}' | '\u{70f}'
+        | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        // Zero width, direction marks; embeddings and overrides; joiners, isolates.
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// The known name nearest to a wrong one, when one is near enough to be what was meant.
@@ -180,6 +194,35 @@ mod tests {
         }
         assert_eq!("api-keys".parse(), Ok(Kind::ApiKey));
         assert!("route".parse::<Kind>().is_err());
+    }
+
+    #[test]
+    fn model_names_show_everything_they_hold() {
+        for good in ["gpt-4o", "org/model:free", "qwen2.5-72b@int8", "通义千问", "modèle", "модель"]
+        {
+            assert!(is_model_name(good), "{good}");
+        }
+        for c in [
+            '\u{200b}',
+            '\u{200d}',
+            '\u{200e}',
+            '\u{202e}',
+            '\u{2066}',
+            '\u{2060}',
+            '\u{feff}',
+            '\u{ad}',
+            '\u{61c}',
+            '\u{3164}',
+            '\u{e0041}',
+            '\u{fe0f}',
+            ' ',
+            '\u{a0}',
+            '\n',
+            '\u{7f}',
+        ] {
+            assert!(!is_model_name(&format!("gpt{c}-4o")), "{c:?}");
+        }
+        assert!(!is_model_name(""));
     }
 
     #[test]

@@ -52,8 +52,11 @@ impl ResourceSet {
         if self.has(kind, name) {
             return None;
         }
-        let known = self.resources.keys().filter(|known| known.kind == kind);
-        let names: Vec<_> = known.map(|known| known.name.as_str()).collect();
+        let known = self.resources.range(ResourceRef::new(kind, "")..);
+        let names: Vec<_> = known
+            .take_while(|(known, _)| known.kind == kind)
+            .map(|(known, _)| known.name.as_str())
+            .collect();
         let violation = Violation::new(field, format!("{kind} '{name}' does not exist"));
         Some(match near_miss(name, names.iter().copied()) {
             Some(near) => violation.hint(format!("did you mean '{near}'?")),

@@ -117,6 +117,16 @@ fn mistakes_name_place_fault_and_cure() {
         "credentials[0].secret.file: 'file' stands beside 'env'",
         "exactly one",
     );
+    check(
+        "api_keys:\n  - { name: k, secret: { value: sk-1234 } }\n",
+        "f:2:26: api_keys[0].secret.value: has fewer than 8 characters",
+        "sluicegate key create",
+    );
+    check(
+        "models:\n  - name: \"gpt\\u202e4o\"\n    targets: [{ provider: p }]\n",
+        "is not a model name",
+        "invisible",
+    );
     check("tenants:\n  - name:\n", "tenants[0].name: has no value", "");
     check("tenants:\n  - name: a b\n", "tenants[0].name: 'a b' is not a name", "use 1 to 128");
     check("a: 1\n---\nb: 2\n", "several YAML documents", "");
@@ -127,6 +137,81 @@ fn mistakes_name_place_fault_and_cure() {
         assert!(faults.contains(message), "{faults}\n  lacks: {message}");
         assert!(faults.contains(hint), "{faults}\n  lacks hint: {hint}");
     }
+}
+
+/// Keys belong into credentials, where they are sealed.
+#[test]
+fn headers_that_carry_keys_are_refused() {
+    for header in [
+        "api-key",
+        "X-Api-Key",
+        "x-goog-api-key",
+        "cookie",
+        "set-cookie",
+        "www-authenticate",
+        "proxy-authenticate",
+        "x-auth-token",
+    ] {
+        let text = format!(
+            "providers:\n  - {{ name: p, dialect: openai-chat, base_url: http://u, headers: {{ {header}: canary }} }}\n"
+        );
+        let faults = Document::parse("f", &text, References::Open).unwrap_err().to_string();
+        assert!(faults.contains("carries a key") && faults.contains("credential"), "{faults}");
+        assert!(!faults.contains("canary"), "{faults}");
+    }
+    let text = "credentials:\n  - { name: c, provider: p, secret: { value: k } }\n";
+    Document::parse("f", text, References::Open).unwrap();
+}
+
+/// On the small stack of a worker thread: what is too deep must not reach anything that recurses.
+#[test]
+fn deep_nesting_and_alias_bombs_are_faults() {
+    let block: String = (0..2500).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
+    let flow = "[".repeat(200) + &"]".repeat(200);
+    let compact = "- ".repeat(50_000);
+    let mut chain = "a0: &a0 [[[[[[[[[[[[[[[[[[[[x]]]]]]]]]]]]]]]]]]]]\n".to_owned();
+    let mut laughs = "a0: &a0 { x: lol }\n".to_owned();
+    for level in 1..60 {
+        let before = level - 1;
+        chain += &format!("a{level}: &a{level} [[[[[[[[[[[[[[[[[[*a{before}]]]]]]]]]]]]]]]]]]\n");
+        laughs +=
+            &format!("a{level}: &a{level} [{}*a{before}]\n", format!("*a{before}, ").repeat(9));
+    }
+    for (text, said) in [
+        (block, "f:65:65: nests more than 64 levels deep"),
+        (flow, "f:1:65: nests more than 64 levels deep"),
+        (compact, "f:1:129: nests more than 64 levels deep"),
+        (chain, "nests more than 64 levels deep"),
+        (laughs, "aliases repeat more than 8 MiB"),
+    ] {
+        let parse = move || Document::parse("f", &text, References::Open).unwrap_err().to_string();
+        let small = std::thread::Builder::new().stack_size(256 << 10);
+        let faults = small.spawn(parse).unwrap().join().unwrap();
+        assert!(faults.contains(said) && faults.contains("hint: "), "{faults}\n  lacks: {said}");
+    }
+}
+
+/// Time grows with the size of a file, not with its square. The limit leaves room for a slow
+/// machine; a quadratic step would take minutes.
+#[test]
+fn large_files_take_their_time_only_once() {
+    const MODELS: usize = 20_000;
+    let head = "providers:\n  - { name: p, dialect: openai-chat, base_url: http://u, keyless: true }\nmodels:\n";
+    let text = |name: &dyn Fn(usize) -> usize, provider: &str| {
+        let model =
+            |n| format!("  - name: m{}\n    targets: [{{ provider: {provider} }}]\n", name(n));
+        head.to_owned() + &(0..MODELS).map(model).collect::<String>()
+    };
+    #[expect(clippy::disallowed_types, reason = "how long it really takes is the question")]
+    let timed = |text: &str| {
+        let begin = std::time::Instant::now();
+        let outcome = Document::parse("f", text, References::Closed);
+        assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
+        outcome
+    };
+    assert_eq!(timed(&text(&|n| n, "p")).unwrap().resources.len(), MODELS + 1);
+    assert_eq!(timed(&text(&|n| n / 2, "p")).unwrap_err().0.len(), MODELS / 2);
+    assert_eq!(timed(&text(&|n| n, "nowhere")).unwrap_err().0.len(), MODELS);
 }
 
 #[test]

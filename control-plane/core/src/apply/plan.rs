@@ -6,6 +6,7 @@ use prost::Message;
 use sluicegate_model::{
     Kind, Resource, ResourceRef, ResourceSet, Violation, Violations,
     path::Path,
+    resource::api_key::MIN_KEY,
     resource::reference_of,
     seal::SealKey,
     secret::{KeyHash, Secret},
@@ -231,6 +232,11 @@ fn hash_key(spec: &mut pb::ApiKey, reading: Option<&Secret>) -> Result<(), Viola
         return Err(Violation::new(path, "is not kept of a caller's key, only its hash is")
             .hint("leave secret out to keep the key"));
     };
+    if reading.expose().len() < MIN_KEY {
+        let message = format!("holds a key of fewer than {MIN_KEY} characters");
+        return Err(Violation::new(Path::root().field("secret"), message)
+            .hint("make one with 'sluicegate key create'"));
+    }
     let hash = KeyHash::of(reading.expose()).to_string();
     if !spec.hash.is_empty() && spec.hash != hash {
         return Err(Violation::new(Path::root().field("hash"), "is not the hash of secret")

@@ -6,7 +6,7 @@ use sluicegate_model::{ResourceRef, Violation, path::Path};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::connect::cause;
+use super::{connect::cause, grpc::NotGrpc};
 use crate::{failure::Failure, output::clean};
 
 /// The failure that a status stands for.
@@ -16,9 +16,16 @@ pub(super) fn failure(status: &Status, server: &str, token_from: &str) -> Failur
             "the control plane at {server} did not answer in time (see --timeout-ms)"
         ));
     }
+    if let Some(answer) = stranger(status) {
+        return Failure::unreachable(format!(
+            "{server} answers, but does not speak gRPC there ({answer}); is it the admin address \
+             (default port 9180)?"
+        ));
+    }
     if let Some(text) = transport_fault(status) {
         return Failure::unreachable(format!(
-            "the connection to {server} failed ({text}); is it the admin address of a control plane?"
+            "the connection to {server} failed ({text}); is it the admin address (default \
+             port 9180)?"
         ));
     }
     let details = status.get_error_details();
@@ -34,10 +41,12 @@ pub(super) fn failure(status: &Status, server: &str, token_from: &str) -> Failur
         Code::DeadlineExceeded | Code::Cancelled => Failure::unreachable(format!(
             "the control plane at {server} did not answer in time: {text}"
         )),
-        Code::NotFound | Code::AlreadyExists | Code::Aborted | Code::FailedPrecondition => {
-            Failure::not_so(text)
-        }
-        Code::InvalidArgument | Code::OutOfRange => {
+        Code::NotFound
+        | Code::AlreadyExists
+        | Code::Aborted
+        | Code::FailedPrecondition
+        | Code::OutOfRange => Failure::not_so(text),
+        Code::InvalidArgument => {
             if details.has_bad_request_violations() {
                 Failure::not_so(text)
             } else {
@@ -55,16 +64,41 @@ pub(super) fn failure(status: &Status, server: &str, token_from: &str) -> Failur
 
 /// May the same call succeed a moment later: the control plane is away, or the connection broke?
 pub(super) fn is_passing(status: &Status) -> bool {
-    !expired(status) && (status.code() == Code::Unavailable || transport_fault(status).is_some())
+    !expired(status)
+        && !is_stranger(status)
+        && (status.code() == Code::Unavailable || transport_fault(status).is_some())
 }
 
-/// The faults that a status names field by field; empty when it names none.
-pub(crate) fn violations(status: &Status) -> Vec<Violation> {
-    let Some(bad) = status.get_details_bad_request() else { return Vec::new() };
-    bad.field_violations
-        .iter()
-        .map(|found| violation(&found.field, &clean(&found.description)))
-        .collect()
+/// Does somebody else answer there? Asking again does not help then.
+pub(crate) fn is_stranger(status: &Status) -> bool {
+    stranger(status).is_some()
+}
+
+/// Faults that the control plane found in a request.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Faults {
+    /// Those that it named, field by field.
+    pub(crate) named: Vec<Violation>,
+    /// How many more there are.
+    pub(crate) more: usize,
+}
+
+/// The faults that a status names; none when it is about something else.
+pub(crate) fn faults(status: &Status) -> Faults {
+    let mut faults = Faults::default();
+    let Some(bad) = status.get_details_bad_request() else { return faults };
+    for found in &bad.field_violations {
+        match and_more(&found.description) {
+            Some(more) if found.field.is_empty() => faults.more += more,
+            _ => faults.named.push(violation(&found.field, &clean(&found.description))),
+        }
+    }
+    faults
+}
+
+/// Reads `and 400 more`, which stands for what did not fit into the answer.
+fn and_more(text: &str) -> Option<usize> {
+    text.strip_prefix("and ")?.strip_suffix(" more")?.parse().ok()
 }
 
 /// Reads back the place that the control plane wrote: `provider/NAME: base_url`.
@@ -89,6 +123,21 @@ fn expired(status: &Status) -> bool {
         source = error.source();
     }
     false
+}
+
+/// What somebody answered who speaks no gRPC.
+fn stranger(status: &Status) -> Option<String> {
+    let mut source = status.source();
+    while let Some(error) = source {
+        if let Some(answer) = error.downcast_ref::<NotGrpc>() {
+            return Some(answer.to_string());
+        }
+        source = error.source();
+    }
+    // What the first bytes of an HTTP/1 answer are in HTTP/2.
+    transport_fault(status)
+        .filter(|text| text.contains("frame with invalid size"))
+        .map(|_| "HTTP/1 only".to_owned())
 }
 
 /// What happened below gRPC, when that is where it happened.
@@ -122,14 +171,14 @@ fn explain(status: &Status, details: &ErrorDetails) -> String {
         lines.push(status.message().to_owned());
     }
     if let Some(failure) = details.precondition_failure() {
-        lines.extend(
-            failure
-                .violations
-                .iter()
-                .map(|found| format!("{}: {}", found.subject, found.description)),
-        );
+        lines.extend(failure.violations.iter().map(|found| match and_more(&found.description) {
+            Some(more) if found.subject.is_empty() => format!("... and {more} more"),
+            _ => format!("{}: {}", found.subject, found.description),
+        }));
     }
-    lines.extend(violations(status).iter().map(ToString::to_string));
+    let faults = faults(status);
+    lines.extend(faults.named.iter().map(ToString::to_string));
+    lines.extend((faults.more > 0).then(|| format!("... and {} more", faults.more)));
     if let Some(quota) = details.quota_failure() {
         lines.extend(
             quota
@@ -147,7 +196,13 @@ fn explain(status: &Status, details: &ErrorDetails) -> String {
     if let Some(delay) = details.retry_info().and_then(|retry| retry.retry_delay) {
         lines.push(format!("try again in {} ms", delay.as_millis()));
     }
-    lines.retain(|line| !line.is_empty());
+    // The message may say what a detail repeats for programs.
+    let said = lines.first().cloned().unwrap_or_default();
+    let mut first = true;
+    lines.retain(|line| {
+        let new = std::mem::take(&mut first) || !said.contains(line.as_str());
+        new && !line.is_empty()
+    });
     if lines.is_empty() {
         // No words at all: the code's own description is better than nothing.
         lines.push(status.code().description().to_lowercase());
@@ -225,6 +280,19 @@ mod tests {
             &Status::with_error_details(Code::InvalidArgument, "1 fault", details),
             Exit::NotSo,
             &["provider/p: base_url: not a URL; use https"],
+        );
+        let found =
+            PreconditionViolation::new("VERSION", "api_key/k", "must not exist, but it does");
+        let details = ErrorDetails::with_precondition_failure(vec![found]);
+        let said = "api_key/k: must not exist, but it does";
+        let status = Status::with_error_details(Code::FailedPrecondition, said, details);
+        assert_eq!(failure(&status, SERVER, "x"), Failure::not_so(said), "said once");
+        let ahead = HashMap::from([("head".to_owned(), "5".to_owned())]);
+        let details = ErrorDetails::with_error_info("REVISION_AHEAD", "sluicegate", ahead);
+        check(
+            &Status::with_error_details(Code::OutOfRange, "revision 9 is not there yet", details),
+            Exit::NotSo,
+            &["revision 9 is not there yet", "head 5"],
         );
         let facts = HashMap::from([("limit".to_owned(), "10".to_owned())]);
         let details = ErrorDetails::with_error_info("TOO_MANY", "sluicegate", facts);

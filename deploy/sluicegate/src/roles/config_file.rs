@@ -3,25 +3,33 @@
 //! What the file stops naming is deleted, but only if the file named it before: resources that were
 //! made in other ways (`key create`, `apply`) are not the file's to delete.
 
+mod watch;
+
 use std::{
     collections::BTreeSet,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use notify::{RecursiveMode, Watcher};
 use sluicegate_model::{ResourceRef, document::References};
 use sluicegate_proto::admin::v1::{ApplyReply, Change, change};
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior},
+};
 use tokio_util::sync::CancellationToken;
 
+use self::watch::{Watch, fingerprint};
 use super::state;
 use crate::{change::Counts, client::Client, failure::Failure, files::Files, output, verbs::apply};
 
 /// Editors write in several steps; this long nothing must have happened.
 const QUIET: Duration = Duration::from_millis(100);
-/// Other files of the folder may change all the time.
+/// Writers may follow each other all the time.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How often to look whether the watched folder is still the one at the path.
+const RENEWAL: Duration = Duration::from_secs(2);
 
 /// One configuration file and what it has declared so far.
 pub(super) struct ConfigFile {
@@ -50,10 +58,19 @@ impl ConfigFile {
     /// Every fault, with line and column; nothing was changed then.
     pub(super) async fn apply(&mut self, client: &mut Client) -> Result<ApplyReply, Failure> {
         // Before it is read: a save that comes between is seen as another content later.
-        self.seen = fingerprint(&self.path);
+        self.seen = fingerprint(&self.path).ok();
         let files = Files::load(std::slice::from_ref(&self.path), References::Open)?;
         let named: BTreeSet<String> =
             files.declared().map(|declared| declared.reference.to_string()).collect();
+        if named.is_empty() && !self.owned.is_empty() {
+            // Far more often an accident than a wish.
+            return Err(Failure::not_so(format!(
+                "{} declares nothing; to take away the {} that it declared, delete them with \
+                 'sluicegate delete'",
+                self.path.display(),
+                output::count(self.owned.len(), "resource")
+            )));
+        }
         let mut request = apply::request(&files, None);
         request.comment = format!("from {}", self.path.display());
         for dropped in self.owned.difference(&named) {
@@ -89,46 +106,95 @@ impl ConfigFile {
     /// Applies the file at every change of it, until `stop`.
     pub(super) async fn follow(mut self, mut client: Client, stop: CancellationToken) {
         let (sender, mut events) = mpsc::channel(1);
-        let watcher = watch(&self.path, sender);
-        let _watcher = match watcher {
-            Ok(watcher) => watcher,
+        let mut watch = match Watch::begin(&self.path, sender) {
+            Ok(watch) => watch,
             Err(error) => {
                 tracing::error!(%error, file = %self.path.display(), "the file cannot be watched; apply it with 'sluicegate apply'");
                 return;
             }
         };
+        let mut trouble = Trouble::default();
+        let mut renewal = tokio::time::interval(RENEWAL);
+        renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first look is for a save that came before the watch stood.
         let mut due = true;
         loop {
-            if !due {
-                tokio::select! {
-                    event = events.recv() => if event.is_none() { return },
-                    () = stop.cancelled() => return,
+            if due && !watch.is_being_written() {
+                self.look(&mut client, &mut trouble).await;
+            }
+            tokio::select! {
+                event = events.recv() => {
+                    if event.is_none() {
+                        return;
+                    }
+                    settled(&mut events).await;
+                    due = true;
                 }
-                settled(&mut events).await;
-            }
-            due = false;
-            let now = fingerprint(&self.path);
-            if now == self.seen || now.is_none() {
-                continue;
-            }
-            match self.apply(&mut client).await {
-                Ok(reply) => {
-                    let counts = Counts::of(&reply.differences);
-                    tracing::info!(
-                        file = %self.path.display(),
-                        created = counts.created,
-                        updated = counts.updated,
-                        deleted = counts.deleted,
-                        revision = reply.at.as_ref().map_or(0, |at| at.revision),
-                        "configuration applied"
-                    );
+                _ = renewal.tick() => {
+                    // A folder that is gone takes its file along: the look tells it.
+                    due = watch.renew().unwrap_or(true);
                 }
-                Err(failure) => output::complain(&format!(
-                    "{} was not applied, the last good configuration stays: {failure}",
-                    self.path.display()
-                )),
+                () = stop.cancelled() => return,
             }
+        }
+    }
+
+    /// Applies the file if it is another than at the last look.
+    async fn look(&mut self, client: &mut Client, trouble: &mut Trouble) {
+        let now = match fingerprint(&self.path) {
+            Ok(now) => now,
+            Err(error) => return trouble.tell(&self.path, &error),
+        };
+        trouble.is_over(&self.path);
+        if self.seen == Some(now) {
+            return;
+        }
+        match self.apply(client).await {
+            Ok(reply) => {
+                let counts = Counts::of(&reply.differences);
+                tracing::info!(
+                    file = %self.path.display(),
+                    created = counts.created,
+                    updated = counts.updated,
+                    deleted = counts.deleted,
+                    revision = reply.at.as_ref().map_or(0, |at| at.revision),
+                    "configuration applied"
+                );
+            }
+            Err(failure) => output::complain(&format!(
+                "{} was not applied, the last good configuration stays: {failure}",
+                self.path.display()
+            )),
+        }
+    }
+}
+
+/// Why the file could not be read at the last look; each reason is told once.
+#[derive(Debug, Default)]
+struct Trouble(Option<ErrorKind>);
+
+impl Trouble {
+    fn tell(&mut self, path: &Path, error: &io::Error) {
+        if self.0.replace(error.kind()) == Some(error.kind()) {
+            return;
+        }
+        let file = path.display();
+        match error.kind() {
+            ErrorKind::NotFound => {
+                tracing::warn!(%file, "the configuration file is gone; the last good configuration stays, the file is applied when it is back");
+            }
+            ErrorKind::IsADirectory => {
+                tracing::warn!(%file, "a folder stands in place of the configuration file; the last good configuration stays");
+            }
+            _ => {
+                tracing::warn!(%file, %error, "the configuration file cannot be read; the last good configuration stays");
+            }
+        }
+    }
+
+    fn is_over(&mut self, path: &Path) {
+        if self.0.take().is_some() {
+            tracing::info!(file = %path.display(), "the configuration file can be read again");
         }
     }
 }
@@ -140,25 +206,4 @@ async fn settled(events: &mut mpsc::Receiver<()>) {
     while busy && Instant::now() < deadline {
         busy = tokio::time::timeout(QUIET, events.recv()).await.is_ok_and(|event| event.is_some());
     }
-}
-
-/// Watches the folder, since editors replace files instead of writing into them.
-fn watch(path: &Path, sender: mpsc::Sender<()>) -> notify::Result<notify::RecommendedWatcher> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        if event.is_ok_and(|event| !event.kind.is_access()) {
-            // A full channel means that a look at the file is due anyway.
-            let _due = sender.try_send(());
-        }
-    })?;
-    watcher.watch(folder, RecursiveMode::NonRecursive)?;
-    Ok(watcher)
-}
-
-/// What tells one content of the file from another; `None` while there is no file.
-fn fingerprint(path: &Path) -> Option<blake3::Hash> {
-    std::fs::read(path).ok().map(|bytes| blake3::hash(&bytes))
 }

@@ -29,8 +29,9 @@ pub(crate) async fn control_plane(args: ControlPlaneArgs) -> anyhow::Result<()> 
     let tls = tls(&args)?;
     state::directory(&args.state_dir)?;
     let seal_file = args.seal_key_file.clone().unwrap_or_else(|| args.state_dir.join("seal.key"));
-    let seal_key = state::seal_key(&seal_file)?;
+    // An embedded store takes the folder; before that nothing in it may be touched.
     let store = store(&args.etcd, &args.state_dir).await?;
+    let seal_key = state::seal_key(&seal_file)?;
     let location = format!("{} ({})", store.location(), store.kind());
 
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -57,6 +58,7 @@ pub(crate) async fn control_plane(args: ControlPlaneArgs) -> anyhow::Result<()> 
         admin_token: state::token_from_env("SLUICEGATE_ADMIN_TOKEN"),
         node_token: state::token_from_env("SLUICEGATE_NODE_TOKEN"),
         reset_admin_token: args.reset_admin_token,
+        reset_seal_key: args.reset_seal_key,
         ..Config::new(store, seal_key, args.replica_id.clone())
     };
     let starting = CancellationToken::new();

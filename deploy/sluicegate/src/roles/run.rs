@@ -1,6 +1,6 @@
 //! Both planes in one process, joined over gRPC on loopback.
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use sluicegate_control_server::{Config, ControlPlane};
@@ -14,6 +14,7 @@ use sluicegate_proto::{
     resource::v1::{ApiKey, Resource, SecretSource, resource::Spec, secret_source::Source},
 };
 use sluicegate_proxy::sync::cache::Cache;
+use sluicegate_store::ConfigStore;
 use sluicegate_telemetry::task;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -61,8 +62,11 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
         health: http.local_addr()?.to_string(),
     };
     let cache = args.state_dir.join("data-plane");
+    // Opening the store takes the folder: before that nothing in it may be touched, since another
+    // process may be using it.
+    let (store, damaged) = control_plane::embedded(&args.state_dir)?;
     let tokens = Tokens::prepare(&args.state_dir)?;
-    let (plane, damaged) = start_control_plane(&args, &tokens).await?;
+    let plane = start_control_plane(&args, store, &tokens).await?;
     let published = plane.publication().subscribe();
     let control_stop = CancellationToken::new();
     let control = {
@@ -167,17 +171,18 @@ fn read_or_make(path: &Path, prefix: &str) -> anyhow::Result<Secret> {
 
 async fn start_control_plane(
     args: &RunArgs,
+    store: Arc<dyn ConfigStore>,
     tokens: &Tokens,
-) -> anyhow::Result<(ControlPlane, bool)> {
-    let (store, damaged) = control_plane::embedded(&args.state_dir)?;
+) -> anyhow::Result<ControlPlane> {
     let seal_key = state::seal_key(&args.state_dir.join("seal.key"))?;
     let config = Config {
         admin_token: Some(tokens.admin.clone()),
         node_token: Some(tokens.node.clone()),
+        reset_seal_key: args.reset_seal_key,
         ..Config::new(store, seal_key, "local")
     };
     let (plane, _) = ControlPlane::start(config).await.context("the control plane cannot start")?;
-    Ok((plane, damaged))
+    Ok(plane)
 }
 
 /// What is served, and how it is shown.

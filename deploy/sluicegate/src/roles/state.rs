@@ -1,15 +1,12 @@
 //! Files that a role keeps: folders, tokens, keys. All of them for their owner alone.
 
-use std::{
-    fs,
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::Path,
-};
+use std::{fs, io, os::unix::fs::DirBuilderExt, path::Path};
 
 use anyhow::Context;
 use sluicegate_model::{seal::SealKey, secret::Secret};
 use tokio::net::TcpListener;
+
+use crate::private::{self, Existing};
 
 /// Makes the folder if it is missing.
 ///
@@ -23,22 +20,13 @@ pub(super) fn directory(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot make the state folder {}", path.display()))
 }
 
-/// Writes a file that only its owner reads.
+/// Writes a file that only its owner reads, in place of one that is there.
 ///
 /// # Errors
 /// With the file's name.
 pub(super) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
-    let write = || -> io::Result<()> {
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    private::write(path, text, Existing::Replace)
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// A token in a file; `None` when there is no such file.

@@ -108,8 +108,8 @@ pub(crate) fn request(files: &Files, prune: Option<&Prune>) -> ApplyRequest {
 
 /// What a refusal means: faults are shown at their place in the files.
 pub(crate) fn refusal(client: &Client, files: &Files, status: &Status) -> Failure {
-    let violations = client::violations(status);
-    if violations.is_empty() { client.failure(status) } else { files.invalid(&violations) }
+    let faults = client::faults(status);
+    if faults.named.is_empty() { client.failure(status) } else { files.invalid(&faults) }
 }
 
 /// Runs the verb.

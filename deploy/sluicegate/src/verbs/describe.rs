@@ -181,7 +181,7 @@ credentials: [{ name: c, provider: p, secret: { env: A } }]
 models:
   - { name: m, aliases: [best], targets: [{ provider: p }, { provider: p, model: x }] }
 tenants: [{ name: t }, { name: u, parent: t }]
-api_keys: [{ name: k, tenant: t, models: [other, best], secret: { value: x } }]
+api_keys: [{ name: k, tenant: t, models: [other, best], secret: { value: sk-caller } }]
 ";
         let document = Document::parse("f", text, References::Closed).unwrap();
         let all: Vec<_> = document

@@ -1,11 +1,6 @@
 //! `init`: a file to start with.
 
-use std::{
-    fs::OpenOptions,
-    io::{ErrorKind, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::PathBuf,
-};
+use std::{io::ErrorKind, path::PathBuf};
 
 use clap::Args;
 use sluicegate_model::secret::{Secret, new_caller_key};
@@ -13,6 +8,7 @@ use sluicegate_model::secret::{Secret, new_caller_key};
 use crate::{
     failure::Failure,
     output::{complain, print},
+    private::{self, Existing},
 };
 
 #[derive(Debug, Args)]
@@ -71,16 +67,9 @@ fn text(key: &Secret) -> String {
 pub(crate) fn run(args: &InitArgs) -> Result<(), Failure> {
     let key = new_caller_key()
         .map_err(|error| Failure::not_so(format!("no randomness for a key: {error}")))?;
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    if args.force {
-        options.create(true).truncate(true)
-    } else {
-        options.create_new(true)
-    };
+    let existing = if args.force { Existing::Replace } else { Existing::Keep };
     let name = args.file.display();
-    let written =
-        options.open(&args.file).and_then(|mut file| file.write_all(text(&key).as_bytes()));
+    let written = private::write(&args.file, &text(&key), existing);
     written.map_err(|error| {
         Failure::not_so(if error.kind() == ErrorKind::AlreadyExists {
             format!("{name} exists; give another name, or --force to overwrite it")

@@ -11,7 +11,7 @@ use tonic::{Code, Status, Streaming};
 use super::resources;
 use crate::{
     cli::KindParser,
-    client::{Client, ClientOptions},
+    client::{Client, ClientOptions, is_stranger},
     failure::Failure,
     output::{Format, Output, clean, print},
 };
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: WatchArgs) -> Result<(), Failure> {
             }
             Err(status) => status,
         };
-        if !had_one || !may_come_back(lost.code()) {
+        if !had_one || !may_come_back(&lost) {
             return Err(client.failure(&lost));
         }
         output.note(&format!("lost the control plane ({}); trying again", clean(lost.message())));
@@ -94,16 +94,17 @@ async fn follow(
 }
 
 /// Codes of a connection that broke, or of a control plane that restarts.
-fn may_come_back(code: Code) -> bool {
-    matches!(
-        code,
-        Code::Unavailable
-            | Code::Unknown
-            | Code::Internal
-            | Code::Cancelled
-            | Code::DeadlineExceeded
-            | Code::Aborted
-    )
+fn may_come_back(status: &Status) -> bool {
+    !is_stranger(status)
+        && matches!(
+            status.code(),
+            Code::Unavailable
+                | Code::Unknown
+                | Code::Internal
+                | Code::Cancelled
+                | Code::DeadlineExceeded
+                | Code::Aborted
+        )
 }
 
 fn revision(event: &WatchEvent) -> u64 {

@@ -5,7 +5,8 @@ use sluicegate_proto::{
     admin::v1::DataPlane,
     policy::v1::{NodeIdentity, Point},
 };
-use tonic::Status;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 use crate::{fake::Fake, program::Program};
 
@@ -121,13 +122,35 @@ async fn waiting_counts_data_planes() {
     let (fake, program) = start().await;
     fake.state().planes = vec![plane("dp-1", 99), plane("dp-2", 0)];
     let half = program.ok(&["apply", "-f", "f.yaml", "--wait", "0.5"]).await;
-    assert!(half.ends_with("revision 1\n1 of 2 data planes run it\n"), "{half}");
+    assert!(half.ends_with("revision 1\n1 of 2 data planes of this replica run it\n"), "{half}");
     program.write("f.yaml", &FILE.replace("http://u", "http://v"));
     let all = ["apply", "-f", "f.yaml", "--wait", "1.0", "--wait-timeout-ms", "50"];
     let late = program.run(&all).await;
-    late.fails(1, &["after 50 ms 1 of 2 data planes run revision 2; behind: dp-2"]);
+    late.fails(1, &["after 50 ms 1 of 2 data planes of this replica run revision 2; behind: dp-2"]);
     let wait = fake.state().applied.last().unwrap().wait.unwrap();
     assert_eq!((wait.fraction, wait.timeout_ms), (1.0, 50));
+
+    fake.state().planes.clear();
+    let nobody = program.run(&all).await;
+    nobody.fails(1, &["no data plane is connected to this replica; the change stands"]);
+    assert!(nobody.out.ends_with("0 of 0 data planes of this replica run it\n"), "{}", nobody.out);
+    program.run(&["key", "create", "k", "--wait", "1.0"]).await.fails(1, &["no data plane"]);
+    program.ok(&["apply", "-f", "f.yaml", "--wait", "0"]).await;
+}
+
+#[tokio::test]
+async fn faults_that_did_not_fit_are_counted() {
+    let (fake, program) = start().await;
+    let faults = [("model/m: targets[0].provider", "dangles"), ("", "and 400 more")]
+        .map(|(field, text)| FieldViolation::new(field, text));
+    let details = ErrorDetails::with_bad_request(faults.to_vec());
+    let status = Status::with_error_details(Code::InvalidArgument, "401 faults", details);
+    fake.state().upsets = vec![(status, false)];
+    program.run(&["apply", "-f", "f.yaml"]).await.fails(
+        1,
+        &["error: 401 faults\nf.yaml:9:11: models[0].targets[0].provider: dangles\n\
+           ... and 400 more\n"],
+    );
 }
 
 #[tokio::test]

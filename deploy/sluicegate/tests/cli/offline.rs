@@ -60,7 +60,9 @@ async fn init_writes_a_valid_private_file_once() {
     let first = std::fs::read_to_string(&file).unwrap();
     program.run(&["init"]).await.fails(1, &["sluicegate.yaml exists", "--force"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), first);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     program.ok(&["init", "--force"]).await;
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_ne!(std::fs::read_to_string(&file).unwrap(), first, "a fresh key");
     program.ok(&["init", "other.yaml", "--quiet"]).await;
     program.run(&["init", "no/such/folder.yaml"]).await.fails(1, &["cannot write"]);

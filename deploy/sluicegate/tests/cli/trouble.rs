@@ -34,13 +34,22 @@ async fn somebody_else_there() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let program = Program::at(listener.local_addr().unwrap());
     tokio::spawn(async move {
+        let mut streams = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
             let answer = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
-            stream.write_all(answer).await.unwrap();
+            // As a server does, it answers what it has read: here, the preface of HTTP/2.
+            let mut preface = [0; 24];
+            if stream.read_exact(&mut preface).await.is_ok() {
+                drop(stream.write_all(answer).await);
+            }
+            streams.push(stream);
         }
     });
-    let ran = program.run(&["get", "models"]).await;
-    ran.fails(3, &["is it the admin address of a control plane?"]);
+    for arguments in [&["get", "models"][..], &["watch"]] {
+        // Whether the answer or the end of the connection is noticed first is up to the transport.
+        let said = ["is it the admin address (default port 9180)?"];
+        program.run(arguments).await.fails(3, &said);
+    }
 }
 
 #[tokio::test]

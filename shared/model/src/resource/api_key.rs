@@ -15,6 +15,9 @@ use crate::{
     violation::{Violation, Violations},
 };
 
+/// Fewest characters of a key that somebody chose: what is shorter is found by trying.
+pub const MIN_KEY: usize = 8;
+
 /// Most labels of one key.
 const MAX_METADATA: usize = 16;
 
@@ -48,6 +51,17 @@ pub(super) fn parse(spec: &pb::ApiKey, found: &mut Violations) -> Option<ApiKey>
     }
     let secret =
         spec.secret.as_ref().and_then(|secret| parse_secret(secret, &root.field("secret"), found));
+    if let Some(SecretSource::Value(key)) = &secret
+        && key.expose().len() < MIN_KEY
+    {
+        found.0.push(
+            Violation::new(
+                root.field("secret").field("value"),
+                format!("has fewer than {MIN_KEY} characters"),
+            )
+            .hint("use a long random one; 'sluicegate key create' makes it"),
+        );
+    }
     if spec.secret.is_none() && spec.hash.is_empty() {
         found.0.push(
             Violation::new(root.field("hash"), "the key has neither hash nor secret")

@@ -76,8 +76,9 @@ pub(super) fn parse_patterns(
         match NamePattern::parse(text) {
             Some(pattern) => patterns.push(pattern),
             None => found.0.push(
-                Violation::new(Path::root().field(field).index(index), "is not a model name")
-                    .hint("use printable characters without spaces; a * may only end it"),
+                Violation::new(Path::root().field(field).index(index), "is not a model name").hint(
+                    "use printable characters, no spaces or invisible ones; a * may only end it",
+                ),
             ),
         }
     }

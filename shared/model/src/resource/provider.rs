@@ -124,6 +124,19 @@ const RESERVED: &[&str] = &[
     "tracestate",
 ];
 
+/// Headers that carry keys. What stands in `headers` is shown to whoever may read the configuration,
+/// so a key does not belong there.
+const KEYS: &[&str] = &[
+    "api-key",
+    "cookie",
+    "proxy-authenticate",
+    "set-cookie",
+    "www-authenticate",
+    "x-api-key",
+    "x-auth-token",
+    "x-goog-api-key",
+];
+
 pub(super) fn parse(spec: &pb::Provider, found: &mut Violations) -> Option<Provider> {
     let root = Path::root();
     let url = form::base_url(&spec.base_url).ok();
@@ -173,6 +186,10 @@ fn parse_headers(spec: &pb::Provider, found: &mut Violations) -> Vec<(HeaderName
             Some((header, _)) if RESERVED.contains(&header.as_str()) => found.0.push(
                 Violation::new(path, format!("header '{header}' is set by the gateway"))
                     .hint("use another header, or a credential for keys"),
+            ),
+            Some((header, _)) if KEYS.contains(&header.as_str()) => found.0.push(
+                Violation::new(path, format!("header '{header}' carries a key"))
+                    .hint("use a credential: its secret is sealed and never shown"),
             ),
             Some(pair) => headers.push(pair),
             None => found.0.push(

@@ -165,7 +165,7 @@ fn check_text(text: &str, rule: &FieldRule, path: &Path) -> Option<Violation> {
         )),
         Form::ModelName => (!name::is_model_name(text)).then_some((
             format!("'{}' is not a model name", cap(text)),
-            "use 1 to 256 printable characters without spaces".to_owned(),
+            "use 1 to 256 printable characters, none of them a space or invisible".to_owned(),
         )),
         Form::BaseUrl => form::base_url(text).err(),
         Form::HeaderName => http::HeaderName::try_from(text).is_err().then(|| {

@@ -9,6 +9,8 @@
 mod files;
 mod processes;
 mod requests;
+mod strangers;
+mod watched;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;

@@ -98,6 +98,45 @@ async fn d1_a_state_folder_in_use_is_not_opened_twice() {
     command.args(["--listen", ANYWHERE, "--http-listen", ANYWHERE]).arg("--state-dir").arg(&state);
     fails(command, 1, &said).await;
     assert_eq!(http_get(gateway.ops(), "/readyz").await.status, Some(200));
+
+    // Nothing in the folder is touched by whoever does not get it.
+    let token = std::fs::read_to_string(state.join("admin.token")).unwrap();
+    let mut command = run(&state);
+    command.env("SLUICEGATE_ADMIN_TOKEN", "another-token-0123456789");
+    fails(command, 1, &said).await;
+    assert_eq!(std::fs::read_to_string(state.join("admin.token")).unwrap(), token);
+}
+
+/// A closed terminal ends a gateway as SIGTERM does, unless it was started not to heed it.
+#[tokio::test]
+async fn d2_a_hangup_is_a_graceful_stop() {
+    let folder = folder();
+    let gateway = Standalone::unconfigured(&[], folder.path()).await.unwrap();
+    hang_up(gateway.pid());
+    let status = gateway.wait_for_exit(LIMIT).await.unwrap();
+    assert_eq!(status.code(), Some(0), "{}", gateway.last_words());
+
+    let plain = run(&folder.path().join("nohup"));
+    let mut command = Command::new("nohup");
+    command.arg(plain.get_program()).args(plain.get_args());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let gateway = Process::start("nohup", command, folder.path()).unwrap();
+    let ready = |line: &str| (line == "ready").then_some(());
+    gateway.stdout().find(LIMIT, "the word ready", ready).await.unwrap();
+    hang_up(gateway.pid());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(gateway.exit_status().is_none(), "{}", gateway.last_words());
+    gateway.terminate().unwrap();
+    assert_eq!(gateway.wait_for_exit(LIMIT).await.unwrap().code(), Some(0));
+}
+
+fn hang_up(pid: u32) {
+    assert!(Command::new("kill").args(["-HUP", &pid.to_string()]).status().unwrap().success());
 }
 
 /// A damaged store is kept for repair, an empty one serves in its place, and the operator is told.
@@ -149,7 +188,10 @@ async fn d6_a_wrong_admin_token_is_exit_code_3() {
 async fn d5_a_wrong_node_token_gets_no_policy_and_says_so() {
     let upstream = Upstream::fixed(Step::completion("ok")).await.unwrap();
     let cluster = Cluster::builder().control_planes(1).start().await.unwrap();
-    cluster.apply(&config::base(upstream.address()).to_string()).await.unwrap();
+    let file = cluster.folder().join("base.yaml");
+    std::fs::write(&file, config::base(upstream.address()).to_string()).unwrap();
+    let applied = cluster.cli(&["apply", "-f", file.to_str().unwrap()]).await.unwrap();
+    assert!(applied.status.success(), "{}", applied.said());
     let (traffic, ops) = (port::free().unwrap(), port::free().unwrap());
     let control_plane = format!("http://{}", cluster.control_planes[0].grpc());
     let folder = folder();
