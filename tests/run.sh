@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that must hold before a change lands: format, lints, licences and crate edges, and all
-# tests, against a real etcd and Redis and the official OpenAI SDKs. Starts what it needs on free
+# tests, against a real etcd and the official OpenAI SDKs (and a Redis, for the test kit itself). Starts what it needs on free
 # ports and stops it.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -3,9 +3,9 @@
 use crate::{dialect::Dialect, openai_chat::OpenAiChat};
 
 /// Every dialect of this build.
-static ALL: [&dyn Dialect; 1] = [&OpenAiChat];
+static ALL: &[&dyn Dialect] = &[&OpenAiChat];
 
 /// The dialect of this name.
 pub fn find(name: &str) -> Option<&'static dyn Dialect> {
-    ALL.into_iter().find(|dialect| dialect.name() == name)
+    ALL.iter().copied().find(|dialect| dialect.name() == name)
 }

@@ -19,6 +19,9 @@ const NEAR: usize = 3;
 pub struct Permit {
     pub caller: Arc<Caller>,
     pub model: Arc<Model>,
+    /// Name for targets that have none of their own: the model's, or where a pattern matched, the
+    /// one that was asked for.
+    pub upstream_name: String,
 }
 
 /// Admits a call.
@@ -27,7 +30,9 @@ pub struct Permit {
 /// The model is unknown, or not for this caller.
 pub fn admit(policy: &Policy, caller: Arc<Caller>, call: &Call) -> Result<Permit, Refusal> {
     let model = model(policy, &caller, &call.model)?;
-    Ok(Permit { caller, model })
+    let exact = policy.is_exact(&call.model);
+    let upstream_name = if exact { model.name.clone() } else { call.model.clone() };
+    Ok(Permit { caller, model, upstream_name })
 }
 
 /// The model of this exact name, if the caller may use it.

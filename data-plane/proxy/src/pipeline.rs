@@ -108,7 +108,7 @@ impl Gateway {
         let call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
         note_call(report, &call);
         let permit = admit::admit(&policy, caller, &call)?;
-        let plan = route::plan(&permit, &call.model, endpoint)?;
+        let plan = route::plan(&permit, endpoint)?;
         let (opened, choice) = attempt::first_answer(plan, &call, trace, report).await?;
         let estimate = Estimate::of(&call);
         Ok(Answer::Call(Box::new(Answered { opened, choice, estimate })))

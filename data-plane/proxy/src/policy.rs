@@ -43,6 +43,11 @@ impl Policy {
         })
     }
 
+    /// Is it a model's own name or an exact alias?
+    pub fn is_exact(&self, name: &str) -> bool {
+        self.models.contains_key(name)
+    }
+
     /// Every name that can be asked for and its model, sorted by name.
     pub fn model_names(&self) -> Vec<(&str, &Arc<Model>)> {
         let mut names: Vec<_> =
@@ -87,7 +92,7 @@ pub struct Model {
 #[derive(Debug, Clone)]
 pub struct Target {
     pub provider: Arc<Provider>,
-    /// Name sent upstream; `None`: the one that was asked for.
+    /// Name sent upstream; `None`: the model's, or where a pattern matched, the one asked for.
     pub model: Option<String>,
     pub weight: u32,
     pub priority: u32,

@@ -68,7 +68,7 @@ impl Plan {
 ///
 /// # Errors
 /// When no target serves the endpoint, or none has a key that may be used.
-pub fn plan(permit: &Permit, asked: &str, endpoint: Endpoint) -> Result<Plan, Refusal> {
+pub fn plan(permit: &Permit, endpoint: Endpoint) -> Result<Plan, Refusal> {
     let mut targets: Vec<&Target> = permit.model.targets.iter().collect();
     weighted_order(&mut targets, |target| target.weight);
     // Stable: the random order holds within each priority.
@@ -81,7 +81,7 @@ pub fn plan(permit: &Permit, asked: &str, endpoint: Endpoint) -> Result<Plan, Re
         let choice = |credential: Option<Arc<Credential>>| Choice {
             provider: target.provider.clone(),
             credential,
-            model: target.model.clone().unwrap_or_else(|| asked.to_owned()),
+            model: target.model.clone().unwrap_or_else(|| permit.upstream_name.clone()),
             uri: uri.clone(),
             target: index,
         };

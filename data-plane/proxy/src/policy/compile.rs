@@ -238,3 +238,103 @@ fn model(
         owned_by: spec.owned_by.clone(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_model::document::{Document, References};
+    use sluicegate_protocol::policy::{Digest, Point};
+
+    use super::*;
+    use crate::{admit::Permit, route};
+
+    const FILE: &str = r#"
+providers:
+  - { name: p, dialect: openai-chat, base_url: "http://127.0.0.1:9/v1", keyless: true }
+  - name: q
+    dialect: openai-chat
+    base_url: http://127.0.0.1:9/v1
+    keys: [{ name: k, secret: { value: sk-q } }]
+models:
+  - { name: m, aliases: [best, "m-*"], targets: [{ provider: p }] }
+  - { name: n, targets: [{ provider: q, model: other }] }
+api_keys:
+  - { name: caller, hash: "sha256:0000000000000000000000000000000000000000000000000000000000000000" }
+"#;
+
+    fn compiler() -> Compiler {
+        drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
+        Compiler::new(Clients::with_web_roots())
+    }
+
+    fn change(from: Option<u64>, to: u64, upserts: Vec<(Key, Body)>) -> Change {
+        let point = |revision| Point { epoch: "e".into(), revision };
+        Change {
+            from: from.map(point),
+            to: point(to),
+            upserts,
+            removes: Vec::new(),
+            digest: Digest::default(),
+        }
+    }
+
+    fn upserts(file: &str, version: u64) -> Vec<(Key, Body)> {
+        let document = Document::parse("f", file, References::Open).unwrap();
+        let upsert = |declared: &sluicegate_model::document::Declared| {
+            let key = Key::from(declared.reference.to_proto());
+            let bytes = declared.resource.encode_to_vec().into();
+            (key, Body { version, schema: SCHEMA, bytes })
+        };
+        document.resources.iter().map(upsert).collect()
+    }
+
+    fn sent_upstream(policy: &Policy, asked: &str) -> String {
+        let model = policy.model(asked).unwrap().clone();
+        let exact = policy.is_exact(asked);
+        let upstream_name = if exact { model.name.clone() } else { asked.to_owned() };
+        let caller = policy.callers.values().next().unwrap().clone();
+        let permit = Permit { caller, model, upstream_name };
+        route::plan(&permit, Endpoint::Chat).unwrap().next(None).unwrap().model
+    }
+
+    #[test]
+    fn a8_what_is_asked_for_and_what_is_sent() {
+        let policy = compiler().compile(&change(None, 1, upserts(FILE, 1))).unwrap().policy;
+        assert_eq!(sent_upstream(&policy, "m"), "m");
+        assert_eq!(sent_upstream(&policy, "best"), "m");
+        assert_eq!(sent_upstream(&policy, "m-large"), "m-large");
+        assert_eq!(sent_upstream(&policy, "n"), "other");
+        assert!(policy.model("M").is_none() && policy.model("bes").is_none());
+    }
+
+    #[test]
+    fn d2_what_does_not_decode_keeps_its_version_and_the_rest_is_served() {
+        let mut compiler = compiler();
+        let mut first = compiler.compile(&change(None, 1, upserts(FILE, 1))).unwrap();
+        compiler.adopt(&mut first);
+        let broken = Body { version: 2, schema: SCHEMA, bytes: "\u{1}".into() };
+        let key = |kind: &str, name: &str| Key { kind: kind.into(), name: name.into() };
+        let unknown = Body { version: 2, schema: SCHEMA, bytes: Default::default() };
+        let newer = Body { version: 2, schema: SCHEMA + 1, bytes: Default::default() };
+        let changes = vec![
+            (key("model", "m"), broken),
+            (key("quota", "x"), unknown),
+            (key("tenant", "t"), newer),
+        ];
+        let second = compiler.compile(&change(Some(1), 2, changes)).unwrap();
+        let told: Vec<_> = second
+            .rejected
+            .iter()
+            .map(|r| (r.r#ref.as_ref().unwrap().name.as_str(), r.serving_version))
+            .collect();
+        assert_eq!(told, [("m", 1), ("x", 0), ("t", 0)]);
+        assert_eq!((second.policy.revision, sent_upstream(&second.policy, "m")), (2, "m".into()));
+    }
+
+    #[test]
+    fn d2_what_does_not_fit_together_is_refused_whole() {
+        let compiler = compiler();
+        let dangling = "models:\n  - { name: x, targets: [{ provider: nowhere }] }\n";
+        let refused = compiler.compile(&change(None, 1, upserts(dangling, 1))).unwrap_err();
+        assert!(refused.contains("provider 'nowhere' does not exist"), "{refused}");
+    }
+}

@@ -15,7 +15,7 @@ use super::{Shared, Source, SyncConfig};
 /// Shortest and longest wait before another try; the wait is random between nothing and the bound,
 /// which doubles with each failure.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
-const BACKOFF_MAX: Duration = Duration::from_secs(10);
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// A stream that stood this long counts as good: the next failure starts from the shortest wait.
 const HEALTHY: Duration = Duration::from_secs(30);
 /// Silence that is borne on a stream before the control plane has said its rhythm.
@@ -33,7 +33,9 @@ pub(super) async fn follow(config: SyncConfig, shared: Arc<Shared>, mut state: L
         let was_connected = shared.status.borrow().connected;
         shared.status.send_modify(|status| status.connected = false);
         if was_connected || !said {
-            tracing::warn!(control_plane = %endpoint.uri(), reason, "no policy stream; serving on");
+            let empty = shared.status.borrow().source == Source::None;
+            let so = if empty { "there is nothing to serve yet" } else { "serving on" };
+            tracing::warn!(control_plane = %endpoint.uri(), reason, "no policy stream; {so}");
             said = true;
         }
         if begun.elapsed() >= HEALTHY {
@@ -104,7 +106,7 @@ async fn session(
 fn welcomed(shared: &Shared, endpoint: &Endpoint) {
     shared.metrics.control_plane_connected.set(1);
     shared.status.send_modify(|status| status.connected = true);
-    tracing::info!(control_plane = %endpoint.uri(), "policy stream stands");
+    tracing::info!(control_plane = %endpoint.uri(), "policy stream connected");
 }
 
 /// Does what the session says. Fails with the reason to end the stream.

@@ -348,7 +348,7 @@ fn announce(args: &RunArgs, addresses: &Addresses, configured: &Configured, dama
 
 fn try_it_with_own_key(traffic: &str) {
     output::line(&format!(
-        "\nTry it:\n  curl http://{traffic}/v1/models -H \"Authorization: Bearer $YOUR_KEY\"      ('sluicegate key create NAME' makes one)"
+        "\nTry it ('sluicegate key create NAME' makes a key):\n  curl http://{traffic}/v1/models -H \"Authorization: Bearer $KEY\""
     ));
 }
 

@@ -24,7 +24,7 @@ pub struct Model {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub provider: String,
-    /// Name sent upstream; `None`: the one that was asked for.
+    /// Name sent upstream; `None`: the model's, or where a pattern matched, the one asked for.
     pub model: Option<String>,
     /// Share among targets of equal priority; 0 takes no calls.
     pub weight: u32,
