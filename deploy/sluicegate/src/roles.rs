@@ -3,6 +3,7 @@
 mod config_file;
 mod control_plane;
 mod data_plane;
+mod owned;
 mod quickstart;
 mod run;
 mod signal;

@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
-use sluicegate_model::{ResourceRef, document::References};
-use sluicegate_proto::admin::v1::{ApplyReply, Change, change};
+use sluicegate_model::document::References;
+use sluicegate_proto::admin::v1::ApplyReply;
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior},
@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::watch::{Watch, fingerprint};
-use super::state;
+use super::owned::Owned;
 use crate::{change::Counts, client::Client, failure::Failure, files::Files, output, verbs::apply};
 
 /// Editors write in several steps; this long nothing must have happened.
@@ -34,9 +34,8 @@ const RENEWAL: Duration = Duration::from_secs(2);
 /// One configuration file and what it has declared so far.
 pub(super) struct ConfigFile {
     path: PathBuf,
-    /// Remembers, over restarts, what the file declared.
-    owned_path: PathBuf,
-    owned: BTreeSet<String>,
+    /// What it declared so far.
+    owned: Owned,
     /// The content that was looked at last, whether it was accepted or not.
     seen: Option<blake3::Hash>,
 }
@@ -44,12 +43,7 @@ pub(super) struct ConfigFile {
 impl ConfigFile {
     /// The file at `path`; its memory is in `state_dir`.
     pub(super) fn new(path: &Path, state_dir: &Path) -> Self {
-        let owned_path = state_dir.join("config.applied.json");
-        let owned = std::fs::read(&owned_path)
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default();
-        Self { path: path.to_owned(), owned_path, owned, seen: None }
+        Self { path: path.to_owned(), owned: Owned::load(state_dir), seen: None }
     }
 
     /// Makes the configuration what the file says.
@@ -60,9 +54,9 @@ impl ConfigFile {
         // Before it is read: a save that comes between is seen as another content later.
         self.seen = fingerprint(&self.path).ok();
         let files = Files::load(std::slice::from_ref(&self.path), References::Open)?;
-        let named: BTreeSet<String> =
-            files.declared().map(|declared| declared.reference.to_string()).collect();
-        if named.is_empty() && !self.owned.is_empty() {
+        let named: BTreeSet<_> =
+            files.declared().map(|declared| declared.reference.clone()).collect();
+        if named.is_empty() && self.owned.len() > 0 {
             // Far more often an accident than a wish.
             return Err(Failure::not_so(format!(
                 "{} declares nothing; to take away the {} that it declared, delete them with \
@@ -73,15 +67,7 @@ impl ConfigFile {
         }
         let mut request = apply::request(&files, None);
         request.comment = format!("from {}", self.path.display());
-        for dropped in self.owned.difference(&named) {
-            let Some((kind, name)) = dropped.split_once('/') else { continue };
-            let Ok(kind) = kind.parse() else { continue };
-            let reference = ResourceRef::new(kind, name);
-            request.changes.push(Change {
-                change: Some(change::Change::Delete(reference.to_proto())),
-                expect_version: None,
-            });
-        }
+        request.changes.extend(self.owned.dropped(&named));
         if request.changes.is_empty() {
             return Ok(ApplyReply::default());
         }
@@ -89,18 +75,8 @@ impl ConfigFile {
             .apply(request, Duration::ZERO)
             .await
             .map_err(|status| apply::refusal(client, &files, &status))?;
-        self.remember(named);
+        self.owned.remember(named);
         Ok(reply)
-    }
-
-    fn remember(&mut self, named: BTreeSet<String>) {
-        if named != self.owned {
-            self.owned = named;
-            let text = serde_json::to_string(&self.owned).unwrap_or_default();
-            if let Err(error) = state::write_private(&self.owned_path, &text) {
-                tracing::warn!(%error, "what the file declares cannot be remembered");
-            }
-        }
     }
 
     /// Applies the file at every change of it, until `stop`.

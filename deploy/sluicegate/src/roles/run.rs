@@ -25,6 +25,7 @@ use super::{
     config_file::ConfigFile,
     control_plane,
     data_plane::{DataPlane, Setup},
+    owned::Owned,
     quickstart::{self, Quickstart},
     signal, state,
 };
@@ -234,7 +235,9 @@ async fn configure(
             key
         }
     };
-    let revision = apply_quickstart(client, &start, &key).await?;
+    // A file that is given later takes the place of all this.
+    let mut owned = Owned::load(&args.state_dir);
+    let revision = apply_quickstart(client, &start, &key, &mut owned).await?;
     Ok(Configured { revision, file: None, quickstart: Some((start, key)) })
 }
 
@@ -263,6 +266,7 @@ async fn apply_quickstart(
     client: &mut Client,
     start: &Quickstart,
     key: &Secret,
+    owned: &mut Owned,
 ) -> anyhow::Result<u64> {
     let document = Document::parse("quickstart", &start.yaml, References::Closed)?;
     let mut resources: Vec<_> =
@@ -278,24 +282,39 @@ async fn apply_quickstart(
             ..ApiKey::default()
         })),
     });
-    let changes = resources.into_iter().map(|resource| Change {
-        change: Some(change::Change::Put(resource)),
-        expect_version: None,
-    });
-    let request = ApplyRequest {
-        changes: changes.collect(),
+    let named = resources
+        .iter()
+        .map(sluicegate_model::resource::reference_of)
+        .collect::<Result<_, _>>()
+        .map_err(|violation| anyhow::anyhow!("{violation}"))?;
+    let puts: Vec<_> = resources
+        .into_iter()
+        .map(|resource| Change {
+            change: Some(change::Change::Put(resource)),
+            expect_version: None,
+        })
+        .collect();
+    let request = |changes| ApplyRequest {
+        changes,
         idempotency_key: uuid::Uuid::new_v4().to_string(),
-        comment: "first start".to_owned(),
-        // A provider whose key is no longer in the environment goes, and so does the demo.
-        prune_kinds: [Kind::Provider, Kind::Credential, Kind::Model]
-            .map(|kind| kind.singular().to_owned())
-            .to_vec(),
+        comment: "start without configuration".to_owned(),
         ..ApplyRequest::default()
     };
-    let reply = client
-        .apply(request, Duration::ZERO)
-        .await
-        .map_err(|status| anyhow::anyhow!("{}", client.failure(&status)))?;
+    // A provider whose key is no longer in the environment goes, and so does the demo, unless
+    // something that was applied by hand needs it.
+    let dropped = owned.dropped(&named);
+    let all = puts.iter().cloned().chain(dropped.iter().cloned()).collect();
+    let reply = match client.apply(request(all), Duration::ZERO).await {
+        Ok(reply) => reply,
+        Err(status) if dropped.is_empty() => {
+            anyhow::bail!("{}", client.failure(&status));
+        }
+        Err(_) => client
+            .apply(request(puts), Duration::ZERO)
+            .await
+            .map_err(|status| anyhow::anyhow!("{}", client.failure(&status)))?,
+    };
+    owned.remember(named);
     Ok(crate::change::revision(&reply))
 }
 
