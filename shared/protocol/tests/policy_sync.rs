@@ -462,3 +462,32 @@ fn deliver(
     }
     known
 }
+
+#[test]
+fn d6_what_a_follower_says_of_itself_is_bounded() {
+    let publisher = Publisher::new(point(0, 1), BTreeMap::new());
+    let hello = |node_id: String| {
+        let node = pb::NodeIdentity {
+            node_id,
+            build: "é".repeat(10_000),
+            schema_min: 1,
+            schema_max: 1,
+            capabilities: vec!["x".into(); 10_000],
+            ..pb::NodeIdentity::default()
+        };
+        let hello = pb::Hello { node: Some(node), have: Vec::new() };
+        pb::DataPlaneMessage { message: Some(pb::data_plane_message::Message::Hello(hello)) }
+    };
+    let mut server = ServerSession::new(ServerConfig::default(), Now::ZERO);
+    let actions = server.on_message(Now::ZERO, hello("n".repeat(1_000)), &publisher);
+    assert!(matches!(actions.as_slice(), [ServerAction::Close(Close::Protocol(_))]));
+
+    let mut server = ServerSession::new(ServerConfig::default(), Now::ZERO);
+    let actions = server.on_message(Now::ZERO, hello("n".into()), &publisher);
+    let known = actions.iter().find_map(|action| match action {
+        ServerAction::Report(follower) => Some(&follower.node),
+        ServerAction::Send(_) | ServerAction::Close(_) => None,
+    });
+    let known = known.unwrap();
+    assert!(known.build.len() <= 256 && known.capabilities.len() <= 100);
+}
