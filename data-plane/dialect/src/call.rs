@@ -55,6 +55,8 @@ pub struct Call {
     pub user: Option<String>,
     /// Largest of the output caps that the caller set, in tokens.
     pub max_output_tokens: Option<u64>,
+    /// How many choices a whole answer has: `n` for each prompt.
+    pub choices: u64,
 }
 
 impl Call {
@@ -122,8 +124,16 @@ impl InvalidCall {
 
 /// Members that decide something here. Each may be given once: a reader that takes the first and
 /// one that takes the last would otherwise see two requests.
-const SELECTORS: [&str; 7] =
-    ["model", "stream", "stream_options", "user", "max_tokens", "max_completion_tokens", "n"];
+const SELECTORS: [&str; 8] = [
+    "model",
+    "stream",
+    "stream_options",
+    "user",
+    "max_tokens",
+    "max_completion_tokens",
+    "n",
+    "prompt",
+];
 
 /// Longest `user` that is kept for records, in characters.
 const MAX_USER: usize = 128;
@@ -169,6 +179,7 @@ impl Call {
             insert_at: span.start + 1,
             user: reader.user,
             max_output_tokens: reader.max_output_tokens,
+            choices: reader.n.unwrap_or(1).max(1).saturating_mul(reader.prompts.max(1)),
             body,
         })
     }
@@ -183,6 +194,9 @@ struct Reader {
     stream_options: Option<StreamOptions>,
     user: Option<String>,
     max_output_tokens: Option<u64>,
+    n: Option<u64>,
+    /// How many prompts a list of them has.
+    prompts: u64,
 }
 
 impl Reader {
@@ -212,6 +226,14 @@ impl Reader {
                 self.stream_options = Some(stream_options(scanner)?);
                 return Ok(Ok(()));
             }
+            ("prompt", Kind::Array) => {
+                // A list of numbers is one prompt in tokens.
+                scanner.array(|scanner, _| {
+                    self.prompts += u64::from(scanner.kind()? != Kind::Number);
+                    scanner.skip().map(drop)
+                })?;
+                return Ok(Ok(()));
+            }
             _ => {}
         }
         let span = scanner.skip()?;
@@ -233,7 +255,11 @@ impl Reader {
                 self.max_output_tokens = self.max_output_tokens.max(cap);
                 Ok(Ok(()))
             }
-            // `user` of another type and `n` are the upstream's to judge.
+            ("n", _) => {
+                self.n = whole_number(scanner.slice(span));
+                Ok(Ok(()))
+            }
+            // `user` of another type and what else `n` may be are the upstream's to judge.
             _ => Ok(Ok(())),
         }
     }
@@ -271,6 +297,21 @@ mod tests {
         assert!(call.stream && !call.stream_options.wants_usage());
         assert_eq!(body.get(..call.insert_at), Some(" {"));
         assert_eq!(call.max_output_tokens, Some(900));
+    }
+
+    #[test]
+    fn choices_are_n_for_each_prompt() {
+        let choices =
+            |members: &str| parse(&format!(r#"{{"model":"m"{members}}}"#)).unwrap().choices;
+        assert_eq!(choices(""), 1);
+        assert_eq!(choices(r#","n":3"#), 3);
+        assert_eq!(choices(r#","n":null"#), 1);
+        assert_eq!(choices(r#","n":0"#), 1);
+        assert_eq!(choices(r#","prompt":"a""#), 1);
+        assert_eq!(choices(r#","prompt":["a","b"]"#), 2);
+        assert_eq!(choices(r#","prompt":[1,2,3]"#), 1, "one prompt in tokens");
+        assert_eq!(choices(r#","prompt":[[1,2],[3]],"n":2"#), 4);
+        assert_eq!(choices(r#","prompt":["a","b"],"n":18446744073709551615"#), u64::MAX);
     }
 
     #[test]

@@ -38,8 +38,8 @@ pub trait Dialect: Debug + Send + Sync {
     /// Turns a whole answer into the events of a stream, for a caller that wanted a stream.
     fn restream(&self, endpoint: Endpoint, body: &Bytes, with_usage: bool) -> Option<Vec<Bytes>>;
 
-    /// A reader for one stream.
-    fn stream(&self, endpoint: Endpoint, hide_usage: bool) -> Box<dyn StreamReader>;
+    /// A reader for the stream that answers this call.
+    fn stream(&self, call: &Call, hide_usage: bool) -> Box<dyn StreamReader>;
 
     /// Understands an answer with another status than 2xx.
     fn refusal(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Fault;
@@ -70,8 +70,13 @@ pub trait StreamReader: Debug + Send {
     /// Understands the next frame.
     fn read(&mut self, frame: &Frame) -> StreamEvent;
 
-    /// Did the stream prove that the answer is whole?
+    /// Did every choice that appeared finish? Proof enough where the upstream itself says that it
+    /// is done.
     fn complete(&self) -> bool;
+
+    /// Did as many choices as were asked for finish, and none of the rest begin? Proof even where
+    /// the upstream never comes to say that it is done.
+    fn whole(&self) -> bool;
 
     /// Usage as last reported; counts are never added up.
     fn usage(&self) -> Option<Usage>;

@@ -50,8 +50,8 @@ impl Dialect for OpenAiChat {
         restream::events(endpoint, body, with_usage)
     }
 
-    fn stream(&self, _endpoint: Endpoint, hide_usage: bool) -> Box<dyn StreamReader> {
-        Box::new(stream::Reader::new(hide_usage))
+    fn stream(&self, call: &Call, hide_usage: bool) -> Box<dyn StreamReader> {
+        Box::new(stream::Reader::new(hide_usage, call.choices))
     }
 
     fn refusal(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Fault {

@@ -19,12 +19,15 @@ pub(super) struct Reader {
     /// One bit for each choice that was seen, and that finished.
     named: u128,
     finished: u128,
+    /// How many choices were asked for, as far as there are bits.
+    asked: u32,
     chars: u64,
 }
 
 impl Reader {
-    pub(super) fn new(hide_usage: bool) -> Self {
-        Self { hide_usage, usage: None, reason: None, named: 0, finished: 0, chars: 0 }
+    pub(super) fn new(hide_usage: bool, asked: u64) -> Self {
+        let asked = u32::try_from(asked).unwrap_or(u32::MAX).min(u128::BITS);
+        Self { hide_usage, usage: None, reason: None, named: 0, finished: 0, asked, chars: 0 }
     }
 
     fn chunk(&mut self, frame: &Frame, data: &Bytes) -> StreamEvent {
@@ -82,6 +85,10 @@ impl StreamReader for Reader {
         self.finished != 0 && self.named & !self.finished == 0
     }
 
+    fn whole(&self) -> bool {
+        self.complete() && self.finished.count_ones() >= self.asked
+    }
+
     fn usage(&self) -> Option<Usage> {
         self.usage
     }
@@ -101,9 +108,13 @@ mod tests {
     use crate::sse::Framer;
 
     fn read_all(hide_usage: bool, text: &str) -> (Vec<StreamEvent>, Reader) {
+        read_asked(1, hide_usage, text)
+    }
+
+    fn read_asked(asked: u64, hide_usage: bool, text: &str) -> (Vec<StreamEvent>, Reader) {
         let mut framer = Framer::default();
         framer.push(Bytes::copy_from_slice(text.as_bytes()));
-        let mut reader = Reader::new(hide_usage);
+        let mut reader = Reader::new(hide_usage, asked);
         let mut events = Vec::new();
         while let Some(frame) = framer.next_frame().unwrap() {
             events.push(reader.read(&frame));
@@ -177,6 +188,12 @@ mod tests {
         assert!(reader.complete());
         let (_, reader) = read_all(false, "data: [DONE]\n\n");
         assert!(!reader.complete(), "[DONE] alone proves nothing");
+        let first = chunk(0, "\"stop\"");
+        assert!(read_asked(1, false, &first).1.whole());
+        let (_, reader) = read_asked(2, false, &first);
+        assert!(reader.complete() && !reader.whole(), "the second may still come");
+        let both = [first, chunk(1, "\"stop\"")].concat();
+        assert!(read_asked(2, false, &both).1.whole());
     }
 
     #[test]

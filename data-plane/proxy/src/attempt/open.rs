@@ -52,7 +52,7 @@ pub(super) async fn open(
     let mut stream = OpenStream {
         body: head.body,
         framer: Framer::default(),
-        reader: provider.dialect.stream(attempt.call.endpoint, hide_usage),
+        reader: provider.dialect.stream(attempt.call, hide_usage),
         held: VecDeque::new(),
         done: false,
         timeouts: provider.timeouts,

@@ -118,6 +118,12 @@ impl Course {
                 return Poll::Ready(None);
             }
             if self.cut.as_mut().poll(context).is_ready() {
+                if self.reader.whole() {
+                    // Only the upstream's word for it is missing.
+                    self.upstream = None;
+                    self.done();
+                    continue;
+                }
                 self.fail(Refusal::ShuttingDown, Outcome::StreamInterrupted);
                 continue;
             }
@@ -170,7 +176,7 @@ impl Course {
             StreamEvent::Content(bytes) => {
                 self.clocks.progressed();
                 self.emit(bytes);
-                if self.reader.complete() {
+                if self.reader.whole() {
                     self.clocks.only_the_end_is_missing();
                 }
             }
@@ -212,7 +218,7 @@ impl Course {
 
     /// The stream broke off, unless the proof was there already: then only its end is untidy.
     fn interrupted(&mut self, outcome: Outcome, reason: &str) {
-        if self.reader.complete() {
+        if self.reader.whole() {
             self.upstream = None;
             self.done();
             return;
