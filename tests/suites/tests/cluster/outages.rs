@@ -198,6 +198,8 @@ async fn d5_a_restored_backup_reaches_data_planes_that_had_seen_more() {
     let backup = cluster.folder().join("backup.redb");
     std::fs::copy(&store, &backup).unwrap();
     cluster.control_planes[0].restart().await.unwrap();
+    // `apply` refuses to vouch for a change while nobody is connected.
+    admin.wait_for_head(1, LIMIT).await.unwrap();
     for number in 0..10 {
         let later = json!({"tenants": [config::tenant(&format!("later-{number}"))]});
         cluster.apply(&later.to_string()).await.unwrap();
