@@ -9,6 +9,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "sluicegate/resource/v1/options.proto",
         "sluicegate/resource/v1/resource.proto",
         "sluicegate/policy/v1/policy.proto",
+        "sluicegate/quota/v1/quota.proto",
+        "sluicegate/usage/v1/usage.proto",
         "sluicegate/admin/v1/admin.proto",
     ];
     println!("cargo::rerun-if-changed=sluicegate");

@@ -28,6 +28,22 @@ pub mod policy {
     }
 }
 
+/// Limits that the whole fleet shares.
+pub mod quota {
+    #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
+    pub mod v1 {
+        tonic::include_proto!("sluicegate.quota.v1");
+    }
+}
+
+/// What was used.
+pub mod usage {
+    #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
+    pub mod v1 {
+        tonic::include_proto!("sluicegate.usage.v1");
+    }
+}
+
 /// Administration.
 pub mod admin {
     #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]

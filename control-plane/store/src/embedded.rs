@@ -2,17 +2,24 @@
 
 mod expiry;
 mod file;
+mod ledger;
 mod table;
 mod watch;
 mod writer;
 
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use tokio::{sync::watch as channel, task::spawn_blocking, time::timeout};
 
 pub use file::Notice;
 use file::StateFile;
+pub use ledger::EmbeddedLedger;
 use writer::Writer;
 
 use crate::{
@@ -57,6 +64,8 @@ struct Shared {
     /// The newest durable revision. Watches also read on when it is sent again unchanged.
     latest: channel::Sender<Revision>,
     history: u64,
+    /// A ledger in the file is open.
+    has_ledger: AtomicBool,
 }
 
 impl EmbeddedStore {
@@ -74,7 +83,12 @@ impl EmbeddedStore {
         let (file, notice) = StateFile::open(dir.as_ref())?;
         let revision = file.read(table::revision)?;
         let (latest, _) = channel::channel(revision);
-        let shared = Arc::new(Shared { file, latest, history: config.history });
+        let shared = Arc::new(Shared {
+            file,
+            latest,
+            history: config.history,
+            has_ledger: AtomicBool::new(false),
+        });
         let writer = Writer::start(shared.clone())?;
         Ok((Self { shared, writer, limits: config.limits }, notice.into_iter().collect()))
     }

@@ -1,11 +1,14 @@
-//! Where the control plane keeps its configuration: one small transactional key-value contract,
-//! kept by etcd on a cluster and by one crash-safe file on a single machine.
+//! Where the control plane keeps its state, behind two contracts. Its configuration is a small
+//! transactional key-value store: etcd on a cluster, one crash-safe file on a single machine. Its
+//! ledger counts limits and usage: Redis on a cluster, the same file on a single machine.
 
 mod backoff;
 mod config;
 pub mod embedded;
 pub mod etcd;
+pub mod ledger;
 mod limits;
+pub mod redis;
 
 pub use config::{
     Change, ChangeSet, Commit, Committed, ConfigStore, Entry, Epoch, Listing, Op, Precondition,

@@ -35,6 +35,7 @@ pub(crate) use for_every_promise;
 mod embedded;
 mod etcd;
 mod fixture;
+mod ledger;
 mod model;
 mod renewal;
 mod suite;
