@@ -1,5 +1,6 @@
 //! What the control plane decides: the desired state, how it may change, what data planes are told
-//! and which of them run it. No transport.
+//! and which of them run it; what the fleet may use under its limits, and what it has used. No
+//! transport.
 
 pub mod apply;
 pub mod auth;
@@ -9,12 +10,15 @@ pub mod fleet;
 pub mod history;
 mod idempotency;
 mod keys;
+pub mod ledger_clock;
 pub mod publish;
+pub mod quota;
 mod ring;
 mod seal_check;
 pub mod secrets;
 mod setback;
 pub mod state;
+pub mod usage;
 
 pub use apply::{Applier, Change, Desire, Difference, Outcome, Request};
 pub use auth::{Auth, Issued, Role, Tokens};
@@ -22,7 +26,10 @@ pub use desired::{Changes, Desired};
 pub use error::{CoreError, Moved};
 pub use fleet::{DataPlane, Fleet, Progress, Session};
 pub use history::History;
+pub use ledger_clock::LedgerClock;
 pub use publish::Publication;
+pub use quota::{Limits, Quota};
 pub use seal_check::check as check_seal_key;
 pub use setback::Setback;
 pub use state::{ChangeEvent, State, Stored};
+pub use usage::{Taken, Usage};

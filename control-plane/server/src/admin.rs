@@ -6,7 +6,9 @@ mod watch;
 
 use std::sync::Arc;
 
-use sluicegate_control_core::{Applier, Desired, Fleet, History};
+use sluicegate_control_core::{
+    Applier, CoreError, Desired, Fleet, History, quota::standing::Standing, usage::query::Totals,
+};
 use sluicegate_model::path::Path;
 use sluicegate_proto::admin::v1::{self as pb, admin_server::Admin};
 use tokio_stream::wrappers::ReceiverStream;
@@ -29,6 +31,8 @@ pub(crate) struct AdminService {
     pub(crate) applier: Arc<Applier>,
     pub(crate) history: History,
     pub(crate) fleet: Arc<Fleet>,
+    pub(crate) standing: Arc<Standing>,
+    pub(crate) totals: Arc<Totals>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) replica_id: String,
     /// Ends watches.
@@ -109,10 +113,8 @@ impl Admin for AdminService {
             paging::size(request.page_size, DEFAULT_HISTORY, MAX_HISTORY).map_err(status::fault)?;
         let newest = paging::first_change(&request.page_token).map_err(status::fault)?;
         let newest = newest.unwrap_or_else(|| self.desired.snapshot().sequence);
-        let page = self.history.page(newest, count).await.map_err(|error| {
-            self.metrics.failed(&error);
-            status::status(error)
-        })?;
+        let page = self.history.page(newest, count).await;
+        let page = page.map_err(|error| self.failed(error))?;
         let full = page.len() == count;
         let mut reply = pb::HistoryReply::default();
         let mut bytes = 0;
@@ -148,5 +150,29 @@ impl Admin for AdminService {
         request: Request<pb::CreateApiKeyRequest>,
     ) -> Result<Response<pb::CreateApiKeyReply>, Status> {
         self.create_key(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn query_usage(
+        &self,
+        request: Request<pb::QueryUsageRequest>,
+    ) -> Result<Response<pb::QueryUsageReply>, Status> {
+        let reply = self.totals.read(&request.into_inner()).await;
+        reply.map(Response::new).map_err(status::status)
+    }
+
+    async fn limit_status(
+        &self,
+        request: Request<pb::LimitStatusRequest>,
+    ) -> Result<Response<pb::LimitStatusReply>, Status> {
+        let reply = self.standing.read(&request.into_inner()).await;
+        reply.map(Response::new).map_err(status::status)
+    }
+}
+
+impl AdminService {
+    /// The status for a call that the configuration store may have failed.
+    fn failed(&self, error: CoreError) -> Status {
+        self.metrics.failed(&error);
+        status::status(error)
     }
 }

@@ -11,11 +11,12 @@ use axum::{
 };
 use serde_json::{Map, Value, json};
 use sluicegate_control_core::{Desired, Fleet, Publication};
+use sluicegate_store::ledger::{Ledger, LedgerHealth};
 use sluicegate_telemetry::metric;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::{Levels, Metrics};
+use crate::metrics::{LedgerLevel, Levels, Metrics};
 
 /// What the answers are about.
 #[derive(Debug, Clone)]
@@ -23,6 +24,7 @@ pub(crate) struct Health {
     pub(crate) desired: Arc<Desired>,
     pub(crate) publication: Arc<Publication>,
     pub(crate) fleet: Arc<Fleet>,
+    pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) replica_id: String,
     pub(crate) stopping: CancellationToken,
@@ -55,15 +57,28 @@ pub async fn serve_starting(
     axum::serve(listener, app).with_graceful_shutdown(started.cancelled_owned()).await
 }
 
-/// Ready from the first state on, also while the store is away: streams and reads are served.
+/// Ready from the first state on, also while the store or the ledger is away: streams and reads are
+/// served, and data planes know what to do without a ledger.
 async fn ready(State(health): State<Health>) -> Response {
     let state = health.desired.snapshot();
     let stopping = health.stopping.is_cancelled();
     let outage = health.desired.outage();
+    let ledger = health.ledger.health().borrow().clone();
+    let (ledger, ledger_error) = match ledger {
+        LedgerHealth::Ready => ("available", None),
+        LedgerHealth::Recovering => ("recovering", None),
+        LedgerHealth::Away(reason) => ("unavailable", Some(reason)),
+    };
     let body = json!({
-        "status": if stopping { "stopping" } else { "ready" },
+        "status": match ledger {
+            _ if stopping => "stopping",
+            "available" => "ready",
+            _ => "degraded",
+        },
         "store": if outage.is_some() { "unavailable" } else { "available" },
         "store_error": outage,
+        "ledger": ledger,
+        "ledger_error": ledger_error,
         "revision": state.revision,
         "resources": state.resources.len(),
         "broken": broken(&health),
@@ -81,6 +96,11 @@ async fn metrics(State(health): State<Health>) -> Response {
         broken: broken(&health).len(),
         data_planes: health.fleet.connected(),
         store_up: health.desired.outage().is_none(),
+        ledger: match &*health.ledger.health().borrow() {
+            LedgerHealth::Ready => LedgerLevel::Ready,
+            LedgerHealth::Recovering => LedgerLevel::Recovering,
+            LedgerHealth::Away(_) => LedgerLevel::Away,
+        },
     });
     ([(CONTENT_TYPE, metric::CONTENT_TYPE)], text).into_response()
 }

@@ -1,14 +1,18 @@
-//! The control plane on the network: the admin API, the policy stream, and health over HTTP.
+//! The control plane on the network: the admin API, the policy stream, limits and usage, and health
+//! over HTTP.
 
 mod admin;
 mod auth;
 mod http;
+mod ledger;
 mod metrics;
 mod paging;
 mod policy;
+mod quota;
 mod serve;
 mod start;
 mod status;
+mod usage;
 mod wire;
 
 pub use http::serve_starting;

@@ -1,5 +1,7 @@
 //! What the control plane counts.
 
+mod ledger;
+
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
@@ -7,6 +9,8 @@ use prometheus_client::{
 use sluicegate_control_core::{CoreError, Outcome};
 use sluicegate_store::StoreError;
 use sluicegate_telemetry::metric;
+
+pub(crate) use self::ledger::{Call, LedgerLevel, LedgerMetrics};
 
 /// Counters that move as things happen, and gauges that are set when they are looked at.
 #[derive(Debug)]
@@ -22,6 +26,8 @@ pub(crate) struct Metrics {
     broken: Gauge,
     data_planes: Gauge,
     store_up: Gauge,
+    /// Limits and usage.
+    pub(crate) ledger: LedgerMetrics,
 }
 
 /// What the gauges show.
@@ -32,6 +38,7 @@ pub(crate) struct Levels {
     pub(crate) broken: usize,
     pub(crate) data_planes: usize,
     pub(crate) store_up: bool,
+    pub(crate) ledger: LedgerLevel,
 }
 
 impl Metrics {
@@ -48,6 +55,7 @@ impl Metrics {
             broken: Gauge::default(),
             data_planes: Gauge::default(),
             store_up: Gauge::default(),
+            ledger: LedgerMetrics::default(),
         };
         let registry = metrics.registry.sub_registry_with_prefix("control");
         registry.register(
@@ -88,6 +96,7 @@ impl Metrics {
             "1 while the configuration store can be watched",
             metrics.store_up.clone(),
         );
+        metrics.ledger.register(registry);
         metrics
     }
 
@@ -135,6 +144,7 @@ impl Metrics {
         set(&self.broken, levels.broken as u64);
         set(&self.data_planes, levels.data_planes as u64);
         set(&self.store_up, u64::from(levels.store_up));
+        self.ledger.set(levels.ledger);
         metric::render(&self.registry)
     }
 }

@@ -5,7 +5,8 @@ use std::{future::Future, io, time::Duration};
 use sluicegate_control_core::Role;
 use sluicegate_proto::{
     FILE_DESCRIPTOR_SET, admin::v1::admin_server::AdminServer,
-    policy::v1::policy_stream_server::PolicyStreamServer,
+    policy::v1::policy_stream_server::PolicyStreamServer, quota::v1::quota_server::QuotaServer,
+    usage::v1::usage_server::UsageServer,
 };
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::{net::TcpListener, time::timeout};
@@ -25,7 +26,9 @@ use crate::{
     auth::Guarded,
     http::{self, Health},
     policy::PolicyService,
+    quota::QuotaService,
     start::ControlPlane,
+    usage::UsageService,
 };
 
 /// A connection that says nothing is asked this often whether it lives, and given up after this long.
@@ -38,6 +41,11 @@ const STOP: Duration = Duration::from_secs(5);
 
 type Admin = Guarded<AdminServer<AdminService>>;
 type Policy = Guarded<PolicyStreamServer<PolicyService>>;
+type Quota = Guarded<QuotaServer<QuotaService>>;
+type Usage = Guarded<UsageServer<UsageService>>;
+
+/// What health is told of, by name; the empty one is all of them.
+const SERVICES: [&str; 5] = ["", Admin::NAME, Policy::NAME, Quota::NAME, Usage::NAME];
 
 /// Certificate chain and private key, both in PEM.
 #[derive(Clone)]
@@ -66,7 +74,7 @@ pub enum ServeError {
 }
 
 impl ControlPlane {
-    /// Serves the admin API and the policy stream on `grpc`, health and metrics on `http`, until
+    /// Serves the admin API, the policy stream, limits and usage on `grpc`, health and metrics on `http`, until
     /// `shutdown` ends. Then data planes are asked to leave and calls may end, for at most five
     /// seconds.
     ///
@@ -84,7 +92,7 @@ impl ControlPlane {
         let signal = stopping.clone();
         let _stopper = AbortOnDrop(task::spawn("control-plane-stop", async move {
             shutdown.await;
-            for service in ["", Admin::NAME, Policy::NAME] {
+            for service in SERVICES {
                 health.set_service_status(service, ServingStatus::NotServing).await;
             }
             signal.cancel();
@@ -97,6 +105,7 @@ impl ControlPlane {
             desired: self.desired.clone(),
             publication: self.publication.clone(),
             fleet: self.fleet.clone(),
+            ledger: self.ledger.clone(),
             metrics: self.metrics.clone(),
             replica_id: self.policy.replica_id.clone(),
             stopping: stopping.clone(),
@@ -128,6 +137,8 @@ impl ControlPlane {
             applier: self.applier.clone(),
             history: self.history.clone(),
             fleet: self.fleet.clone(),
+            standing: self.standing.clone(),
+            totals: self.totals.clone(),
             metrics: self.metrics.clone(),
             replica_id: self.policy.replica_id.clone(),
             stopping: stopping.clone(),
@@ -141,6 +152,14 @@ impl ControlPlane {
             config: self.policy.clone(),
             stopping: stopping.clone(),
         });
+        let quota = QuotaServer::new(QuotaService {
+            quota: self.quota.clone(),
+            metrics: self.metrics.clone(),
+        });
+        let usage = UsageServer::new(UsageService {
+            usage: self.usage.clone(),
+            metrics: self.metrics.clone(),
+        });
         let admin = admin
             .max_decoding_message_size(MAX_MESSAGE)
             .accept_compressed(CompressionEncoding::Zstd);
@@ -148,10 +167,15 @@ impl ControlPlane {
             .max_decoding_message_size(MAX_MESSAGE)
             .accept_compressed(CompressionEncoding::Zstd)
             .send_compressed(CompressionEncoding::Zstd);
+        let quota = quota.max_decoding_message_size(MAX_MESSAGE);
+        let usage = usage
+            .max_decoding_message_size(MAX_MESSAGE)
+            .accept_compressed(CompressionEncoding::Zstd);
 
         let (reporter, health) = tonic_health::server::health_reporter();
-        reporter.set_service_status(Admin::NAME, ServingStatus::Serving).await;
-        reporter.set_service_status(Policy::NAME, ServingStatus::Serving).await;
+        for service in SERVICES {
+            reporter.set_service_status(service, ServingStatus::Serving).await;
+        }
         let reflection = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
@@ -171,6 +195,8 @@ impl ControlPlane {
         let router = server
             .add_service(Guarded::new(admin, self.auth.clone(), Role::Admin))
             .add_service(Guarded::new(policy, self.auth.clone(), Role::Node))
+            .add_service(Guarded::new(quota, self.auth.clone(), Role::Node))
+            .add_service(Guarded::new(usage, self.auth.clone(), Role::Node))
             .add_service(health)
             .add_service(reflection().build_v1().map_err(unreadable)?)
             .add_service(reflection().build_v1alpha().map_err(unreadable)?);

@@ -3,20 +3,25 @@
 use std::{sync::Arc, time::Duration};
 
 use sluicegate_control_core::{
-    Applier, Auth, CoreError, Desired, Fleet, History, Issued, Publication, Setback, Tokens,
-    check_seal_key, secrets::watch::SecretWatch,
+    Applier, Auth, CoreError, Desired, Fleet, History, Issued, LedgerClock, Limits, Publication,
+    Quota, Setback, Tokens, Usage, check_seal_key,
+    quota::{expiry::OverrideExpiry, standing::Standing},
+    secrets::watch::SecretWatch,
+    usage::query::Totals,
 };
 use sluicegate_model::{seal::SealKey, secret::Secret};
 use sluicegate_protocol::policy::ServerConfig;
-use sluicegate_store::ConfigStore;
+use sluicegate_store::{ConfigStore, ledger::Ledger};
 use sluicegate_telemetry::task::AbortOnDrop;
 
-use crate::metrics::Metrics;
+use crate::{ledger::Measured, metrics::Metrics};
 
 /// What a control plane is started with.
 #[derive(Debug)]
 pub struct Config {
     pub store: Arc<dyn ConfigStore>,
+    /// Where limits and usage are counted; replicas share it.
+    pub ledger: Arc<dyn Ledger>,
     /// Secrets are stored under it; replicas share it.
     pub seal_key: SealKey,
     /// Name of this replica.
@@ -39,11 +44,13 @@ impl Config {
     /// The usual configuration.
     pub fn new(
         store: Arc<dyn ConfigStore>,
+        ledger: Arc<dyn Ledger>,
         seal_key: SealKey,
         replica_id: impl Into<String>,
     ) -> Self {
         Self {
             store,
+            ledger,
             seal_key,
             replica_id: replica_id.into(),
             admin_token: None,
@@ -68,7 +75,12 @@ pub struct ControlPlane {
     pub(crate) auth: Arc<Auth>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) policy: ServerConfig,
-    _tasks: [AbortOnDrop<()>; 3],
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) quota: Arc<Quota>,
+    pub(crate) standing: Arc<Standing>,
+    pub(crate) usage: Arc<Usage>,
+    pub(crate) totals: Arc<Totals>,
+    _tasks: [AbortOnDrop<()>; 5],
 }
 
 impl ControlPlane {
@@ -93,12 +105,20 @@ impl ControlPlane {
             Publication::start(desired.clone(), seal_key.clone(), fleet.clone());
         let applier = Arc::new(Applier::new(store.clone(), desired.clone(), seal_key.clone()));
         let secrets = SecretWatch::new(desired.clone(), applier.clone(), seal_key).start();
+        let expiry = OverrideExpiry::new(desired.clone(), applier.clone()).start();
+        let (limits, compiling) = Limits::start(&desired);
+        let metrics = Arc::new(Metrics::new());
+        let ledger: Arc<dyn Ledger> =
+            Arc::new(Measured::new(config.ledger, metrics.ledger.clone()));
+        let clock = Arc::new(LedgerClock::new(ledger.clone()));
         let state = desired.snapshot();
         tracing::info!(
             store = store.kind(),
             location = store.location(),
             revision = state.revision,
             resources = state.resources.len(),
+            ledger = ledger.kind(),
+            ledger_location = ledger.location(),
             "the configuration is loaded"
         );
         let control_plane = Self {
@@ -109,9 +129,14 @@ impl ControlPlane {
             publication,
             fleet,
             auth: Arc::new(auth),
-            metrics: Arc::new(Metrics::new()),
+            metrics,
             policy: ServerConfig { replica_id, ..config.policy },
-            _tasks: [watching, publishing, secrets],
+            quota: Arc::new(Quota::new(limits.clone(), ledger.clone(), clock.clone())),
+            standing: Arc::new(Standing::new(limits, ledger.clone())),
+            usage: Arc::new(Usage::new(ledger.clone(), clock.clone())),
+            totals: Arc::new(Totals::new(ledger.clone(), clock)),
+            ledger,
+            _tasks: [watching, publishing, secrets, expiry, compiling],
         };
         Ok((control_plane, issued))
     }

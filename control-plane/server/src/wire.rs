@@ -151,5 +151,6 @@ pub(crate) fn data_plane(plane: DataPlane) -> pb::DataPlane {
         uptime_ms: follower.uptime_ms,
         peer: plane.peer,
         connected: plane.connected,
+        ledger: follower.ledger,
     }
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::json::{JsonError, Kind, Scanner, whole_number};
+use crate::prompt::Prompt;
 
 /// What is asked for. One pipeline serves them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,8 +56,16 @@ pub struct Call {
     pub user: Option<String>,
     /// Largest of the output caps that the caller set, in tokens.
     pub max_output_tokens: Option<u64>,
+    /// Members for an output cap whose values set none, such as null or -1.
+    pub uncapped: Vec<Range<usize>>,
+    /// The output cap that is put in where the caller set none, in tokens.
+    pub send_cap: Option<u64>,
     /// How many choices a whole answer has: `n` for each prompt.
     pub choices: u64,
+    /// How many choices are made to find the best: what is paid for.
+    pub generated: u64,
+    /// What becomes prompt.
+    pub prompt: Prompt,
 }
 
 impl Call {
@@ -124,16 +133,21 @@ impl InvalidCall {
 
 /// Members that decide something here. Each may be given once: a reader that takes the first and
 /// one that takes the last would otherwise see two requests.
-const SELECTORS: [&str; 8] = [
+const SELECTORS: [&str; 10] = [
     "model",
     "stream",
     "stream_options",
     "user",
     "max_tokens",
     "max_completion_tokens",
+    "max_output_tokens",
+    "best_of",
     "n",
     "prompt",
 ];
+
+/// Members that become prompt, besides `prompt`.
+const PROMPT: [&str; 5] = ["messages", "input", "tools", "functions", "response_format"];
 
 /// Longest `user` that is kept for records, in characters.
 const MAX_USER: usize = 128;
@@ -154,7 +168,14 @@ impl Call {
         let mut fault = None;
         let span = scanner.object(|scanner, name| {
             let known = SELECTORS.into_iter().enumerate().find(|(_, known)| name.is(known));
-            let Some((index, known)) = known else { return scanner.skip().map(drop) };
+            let Some((index, known)) = known else {
+                let part = PROMPT.into_iter().any(|part| name.is(part));
+                let span = scanner.skip()?;
+                if part {
+                    reader.prompt.add(span);
+                }
+                return Ok(());
+            };
             if reader.seen & (1 << index) != 0 {
                 fault.get_or_insert(InvalidCall::Duplicate(known));
                 return scanner.skip().map(drop);
@@ -169,6 +190,7 @@ impl Call {
         if let Some(fault) = fault {
             return Err(fault);
         }
+        let choices = reader.n.unwrap_or(1).max(1).saturating_mul(reader.prompts.max(1));
         let (model, model_span) = reader.model.ok_or(InvalidCall::Missing("model"))?;
         Ok(Self {
             endpoint,
@@ -179,7 +201,11 @@ impl Call {
             insert_at: span.start + 1,
             user: reader.user,
             max_output_tokens: reader.max_output_tokens,
-            choices: reader.n.unwrap_or(1).max(1).saturating_mul(reader.prompts.max(1)),
+            uncapped: reader.uncapped,
+            send_cap: None,
+            choices,
+            generated: choices.max(reader.best_of.saturating_mul(reader.prompts.max(1))),
+            prompt: reader.prompt,
             body,
         })
     }
@@ -194,7 +220,10 @@ struct Reader {
     stream_options: Option<StreamOptions>,
     user: Option<String>,
     max_output_tokens: Option<u64>,
+    uncapped: Vec<Range<usize>>,
     n: Option<u64>,
+    best_of: u64,
+    prompt: Prompt,
     /// How many prompts a list of them has.
     prompts: u64,
 }
@@ -228,10 +257,13 @@ impl Reader {
             }
             ("prompt", Kind::Array) => {
                 // A list of numbers is one prompt in tokens.
-                scanner.array(|scanner, _| {
-                    self.prompts += u64::from(scanner.kind()? != Kind::Number);
+                let mut prompts = 0;
+                let span = scanner.array(|scanner, _| {
+                    prompts += u64::from(scanner.kind()? != Kind::Number);
                     scanner.skip().map(drop)
                 })?;
+                self.prompts = prompts;
+                self.prompt.add(span);
                 return Ok(Ok(()));
             }
             _ => {}
@@ -250,9 +282,20 @@ impl Reader {
                 Ok(Ok(()))
             }
             ("stream_options", _) => wrong("an object"),
-            ("max_tokens" | "max_completion_tokens", _) => {
-                let cap = whole_number(scanner.slice(span));
-                self.max_output_tokens = self.max_output_tokens.max(cap);
+            ("max_tokens" | "max_completion_tokens" | "max_output_tokens", _) => {
+                match output_cap(scanner.slice(span.clone())) {
+                    // The largest counts: which of them an upstream reads, only it knows.
+                    Some(cap) => self.max_output_tokens = self.max_output_tokens.max(Some(cap)),
+                    None => self.uncapped.push(span),
+                }
+                Ok(Ok(()))
+            }
+            ("best_of", _) => {
+                self.best_of = whole_number(scanner.slice(span)).unwrap_or(0);
+                Ok(Ok(()))
+            }
+            ("prompt", _) => {
+                self.prompt.add(span);
                 Ok(Ok(()))
             }
             ("n", _) => {
@@ -263,6 +306,24 @@ impl Reader {
             _ => Ok(Ok(())),
         }
     }
+}
+
+/// Tokens that a value caps the answer at; what is larger than any number counts as the largest.
+/// `None`: it sets no cap, or is the upstream's to judge.
+fn output_cap(text: &[u8]) -> Option<u64> {
+    if text.first() == Some(&b'-') || text.is_empty() {
+        return None;
+    }
+    if let Some(cap) = whole_number(text) {
+        return Some(cap);
+    }
+    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the cast saturates, and the number is not negative"
+    )]
+    Some(number.ceil() as u64)
 }
 
 fn stream_options(scanner: &mut Scanner<'_>) -> Result<StreamOptions, JsonError> {
@@ -312,6 +373,33 @@ mod tests {
         assert_eq!(choices(r#","prompt":[1,2,3]"#), 1, "one prompt in tokens");
         assert_eq!(choices(r#","prompt":[[1,2],[3]],"n":2"#), 4);
         assert_eq!(choices(r#","prompt":["a","b"],"n":18446744073709551615"#), u64::MAX);
+    }
+
+    #[test]
+    fn b3_output_caps_cannot_be_hidden() {
+        let cap = |members: &str| {
+            let call = parse(&format!(r#"{{"model":"m",{members}}}"#)).unwrap();
+            (call.max_output_tokens, call.uncapped.len())
+        };
+        assert_eq!(cap(r#""max_tokens":1,"max_completion_tokens":9000"#), (Some(9000), 0));
+        assert_eq!(cap(r#""max_tokens":1,"max_output_tokens":70"#), (Some(70), 0));
+        assert_eq!(cap(r#""max_tokens":99999999999999999999999"#), (Some(u64::MAX), 0));
+        assert_eq!(cap(r#""max_tokens":1e3"#), (Some(1000), 0));
+        assert_eq!(cap(r#""max_tokens":-1"#), (None, 1));
+        assert_eq!(cap(r#""max_tokens":null"#), (None, 1));
+        assert_eq!(cap(r#""max_tokens":"5""#), (None, 1));
+        let generated =
+            |members: &str| parse(&format!(r#"{{"model":"m",{members}}}"#)).unwrap().generated;
+        assert_eq!(generated(r#""n":2,"best_of":5"#), 5);
+        assert_eq!(generated(r#""n":3,"prompt":["a","b"]"#), 6);
+    }
+
+    #[test]
+    fn b3_every_member_that_becomes_prompt_is_measured() {
+        let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"a":1}],"prompt":"xyz"}"#;
+        let call = parse(body).unwrap();
+        let expected = r#"[{"role":"user","content":"hi"}][{"a":1}]"xyz""#.len() as u64;
+        assert_eq!(call.prompt.size(&call.body).text, expected);
     }
 
     #[test]

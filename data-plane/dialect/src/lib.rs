@@ -8,6 +8,7 @@ pub mod dialect;
 pub mod fault;
 pub mod json;
 pub mod openai_chat;
+pub mod prompt;
 pub mod redact;
 pub mod registry;
 pub mod splice;

@@ -1,5 +1,5 @@
-//! Third stage: may this call go on? Today that is: does the model exist, and is it the caller's
-//! to use. Limits will be asked here too, which is why a [`Permit`] is what the next stage takes.
+//! Third stage: may this call go on? Does the model exist, and is it the caller's to use? What the
+//! limits say to it is asked next, in [`crate::limited`].
 
 use std::sync::Arc;
 

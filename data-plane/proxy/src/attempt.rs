@@ -15,7 +15,9 @@ use sluicegate_telemetry::record::AttemptRecord;
 use tokio::time::Instant;
 
 use crate::{
+    limited::Limited,
     metrics::Metrics,
+    quota::{Actual, LimitFacts},
     refusal::Refusal,
     report::{Report, target_record},
     route::{Choice, Plan},
@@ -56,12 +58,23 @@ pub async fn first_answer(
     mut plan: Plan,
     call: &Call,
     trace: &Trace,
+    limited: &mut Limited<'_>,
     report: &mut Report,
 ) -> Result<(Opened, Choice), Refusal> {
     report.queued();
     let metrics = report.shared_metrics();
     let mut last: Option<(Fault, Choice)> = None;
+    let mut refused: Option<Box<LimitFacts>> = None;
     while let Some(choice) = plan.next(last.as_ref().map(|(fault, _)| fault.outcome)) {
+        // A limit on a provider or key of ours holds back what goes there, and nothing else.
+        let mut own = match limited.reserve(Some(&choice)).await {
+            Ok(own) => own,
+            Err(facts) => {
+                plan.untried();
+                refused = Some(facts);
+                continue;
+            }
+        };
         let attempt = Attempt {
             choice: &choice,
             call,
@@ -77,6 +90,7 @@ pub async fn first_answer(
             outcome: "client_cancelled",
             ..AttemptRecord::default()
         });
+        report.sent(&choice, &own);
         let opened = open(&attempt).await;
         if attempt.resent.load(Ordering::Relaxed) {
             note_resend(report);
@@ -84,10 +98,18 @@ pub async fn first_answer(
         match opened {
             Ok(opened) => {
                 report.served_by(&choice);
+                if let Some(bill) = &mut report.bill {
+                    bill.join(own);
+                }
                 return Ok((opened, choice));
             }
             Err(fault) => {
                 failed(report, &choice, &fault, attempt.started);
+                // It was asked, whatever came of it.
+                own.settle(&Actual { requests: 1, ..Actual::default() });
+                if let Some(bill) = &mut report.bill {
+                    bill.attempt_failed();
+                }
                 last = Some((fault, choice));
             }
         }
@@ -96,6 +118,7 @@ pub async fn first_answer(
         Some((fault, choice)) => {
             Err(Refusal::Upstream { fault, provider: choice.provider.name.clone() })
         }
+        None if let Some(facts) = refused => Err(Refusal::Limited(facts)),
         None => Err(Refusal::NoTarget {
             model: call.model.clone(),
             endpoint: call.endpoint.name(),

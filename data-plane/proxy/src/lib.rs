@@ -4,18 +4,22 @@
 //! A request meets the stages in this order, each taking what the one before it made:
 //! [`accept`] → [`identify`] → [`admit`] → [`route`] → [`attempt`] → [`relay`] → [`settle`] →
 //! [`report`]. [`pipeline`] is that order on one screen. Beside it, [`sync`] keeps the policy
-//! current, and [`server`] owns sockets.
+//! current, [`quota`] holds leases on the limits of the fleet, [`usage`] writes down and reports what
+//! was used, and [`server`] owns sockets.
 
 pub mod accept;
 pub mod admit;
 pub mod attempt;
 pub mod body;
+pub mod estimate;
 pub mod identify;
+pub mod limited;
 pub mod metrics;
 pub mod models;
 pub mod ops;
 pub mod pipeline;
 pub mod policy;
+pub mod quota;
 pub mod refusal;
 pub mod relay;
 pub mod report;
@@ -26,6 +30,7 @@ pub mod settle;
 pub mod sync;
 pub mod trace;
 pub mod upstream;
+pub mod usage;
 
 pub use pipeline::Gateway;
 pub use policy::Policy;

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Mutex, PoisonError,
-    atomic::{AtomicI64, AtomicU64},
+    atomic::{AtomicI64, AtomicU64, Ordering},
 };
 
 use prometheus_client::{
@@ -10,7 +10,9 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
     registry::{Registry, Unit},
 };
-use sluicegate_model::Outcome;
+use sluicegate_journal::{Numbers, clock::boottime_ms};
+use sluicegate_model::{Outcome, resource::limit::Dimension};
+use sluicegate_proto::policy::v1::LedgerStatus;
 use sluicegate_telemetry::{
     metric::{LATENCY_BUCKETS_S, registry, render},
     record::AccessRecord,
@@ -32,6 +34,19 @@ pub struct AttemptLabels {
     outcome: &'static str,
 }
 
+/// Labels of limits: names of the policy.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitLabels {
+    limit: String,
+    dimension: &'static str,
+    shadow: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitName {
+    limit: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TokenLabels {
     kind: &'static str,
@@ -48,6 +63,21 @@ pub struct Metrics {
     pub first_event: Histogram,
     attempts: Family<AttemptLabels, Counter>,
     tokens: Family<TokenLabels, Counter>,
+    limit_refusals: Family<LimitLabels, Counter>,
+    limit_unasked: Family<LimitName, Counter>,
+    limit_headroom: Family<LimitName, Gauge<f64, AtomicU64>>,
+    /// Seconds that a control plane takes to answer for limits.
+    pub quota_call: Histogram,
+    quota_available: Gauge,
+    /// Since when they cannot; 0 while they can.
+    quota_away_since_ms: AtomicU64,
+    cost: Counter<f64, AtomicU64>,
+    units: Counter<f64, AtomicU64>,
+    usage_waiting: Gauge,
+    usage_oldest: Gauge<f64, AtomicU64>,
+    usage_bytes: Gauge,
+    /// Usage events that could not be written down.
+    pub usage_dropped: Gauge,
     /// Requests that have arrived and not ended.
     pub in_flight: Gauge,
     /// Requests sent anew because a kept connection had been closed meanwhile.
@@ -79,6 +109,68 @@ impl Metrics {
         let first_event = Histogram::new(LATENCY_BUCKETS_S);
         let attempts = Family::default();
         let tokens = Family::default();
+        let limit_refusals = Family::default();
+        let limit_unasked = Family::default();
+        let limit_headroom = Family::default();
+        let quota_call = Histogram::new(LATENCY_BUCKETS_S);
+        let quota_available = Gauge::default();
+        quota_available.set(1);
+        let cost = Counter::default();
+        let units = Counter::default();
+        let usage_waiting = Gauge::default();
+        let usage_oldest = Gauge::default();
+        let usage_bytes = Gauge::default();
+        let usage_dropped = Gauge::default();
+        registry.register(
+            "limit_refusals",
+            "Requests that a limit refused, or would have",
+            limit_refusals.clone(),
+        );
+        registry.register(
+            "limit_unasked",
+            "Requests that were let through while a limit could not be asked",
+            limit_unasked.clone(),
+        );
+        registry.register(
+            "limit_headroom_ratio",
+            "What the fullest counter of a limit on this data plane has left, 0 to 1",
+            limit_headroom.clone(),
+        );
+        registry.register_with_unit(
+            "quota_call",
+            "Time that a control plane takes to answer for limits",
+            Unit::Seconds,
+            quota_call.clone(),
+        );
+        registry.register(
+            "quota_available",
+            "1 while limits can be asked for",
+            quota_available.clone(),
+        );
+        registry.register("cost_dollars", "Cost of what was served", cost.clone());
+        registry.register("units", "Units of what was served", units.clone());
+        registry.register(
+            "usage_events_waiting",
+            "Usage events that are not counted yet",
+            usage_waiting.clone(),
+        );
+        registry.register_with_unit(
+            "usage_oldest",
+            "Age of the oldest usage event that is not counted yet",
+            Unit::Seconds,
+            usage_oldest.clone(),
+        );
+        registry.register_with_unit(
+            "usage_journal",
+            "Size of the usage journal",
+            Unit::Bytes,
+            usage_bytes.clone(),
+        );
+        registry.register(
+            "usage_events_dropped",
+            "Usage events that could not be written down",
+            usage_dropped.clone(),
+        );
         let in_flight = Gauge::default();
         let resends = Counter::default();
         let records_dropped = Counter::default();
@@ -151,6 +243,18 @@ impl Metrics {
             first_event,
             attempts,
             tokens,
+            limit_refusals,
+            limit_unasked,
+            limit_headroom,
+            quota_call,
+            quota_available,
+            quota_away_since_ms: AtomicU64::new(0),
+            cost,
+            units,
+            usage_waiting,
+            usage_oldest,
+            usage_bytes,
+            usage_dropped,
             in_flight,
             resends,
             records_dropped,
@@ -178,6 +282,10 @@ impl Metrics {
             for (kind, count) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
                 self.tokens.get_or_create(&TokenLabels { kind, estimated }).inc_by(count);
             }
+            #[expect(clippy::cast_precision_loss, reason = "a metric; the journal is exact")]
+            let (cost, units) = (usage.cost_nano as f64 / 1e9, usage.micro_units as f64 / 1e6);
+            self.cost.inc_by(cost);
+            self.units.inc_by(units);
         }
     }
 
@@ -185,6 +293,69 @@ impl Metrics {
     pub fn attempted(&self, provider: &str, outcome: Outcome) {
         let labels = AttemptLabels { provider: provider.to_owned(), outcome: outcome.name() };
         self.attempts.get_or_create(&labels).inc();
+    }
+
+    /// Counts a refusal by a limit; `shadow`: it only would have refused.
+    pub fn limit_refused(&self, limit: &str, dimension: Dimension, shadow: bool) {
+        let labels = LimitLabels {
+            limit: limit.to_owned(),
+            dimension: dimension.name(),
+            shadow: if shadow { "true" } else { "false" },
+        };
+        self.limit_refusals.get_or_create(&labels).inc();
+    }
+
+    /// Limits can be asked for, or not any more.
+    pub fn quota_available(&self, available: bool) {
+        self.quota_available.set(i64::from(available));
+        let since = if available { 0 } else { boottime_ms() };
+        self.quota_away_since_ms.store(since, Ordering::Relaxed);
+    }
+
+    /// How limits and usage stand, for the fleet's view.
+    pub fn ledger_status(&self) -> LedgerStatus {
+        let whole = |gauge: &Gauge| u64::try_from(gauge.get()).unwrap_or(0);
+        let away_since = self.quota_away_since_ms.load(Ordering::Relaxed);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an age in milliseconds; the cast saturates"
+        )]
+        let oldest_ms = (self.usage_oldest.get() * 1000.0) as u64;
+        LedgerStatus {
+            mode: if away_since == 0 { "ok" } else { "on_outage" }.to_owned(),
+            degraded_ms: match away_since {
+                0 => 0,
+                since => boottime_ms().saturating_sub(since),
+            },
+            usage_waiting: whole(&self.usage_waiting),
+            oldest_ms,
+            journal_bytes: whole(&self.usage_bytes),
+            dropped: whole(&self.usage_dropped),
+        }
+    }
+
+    /// Counts a request that was let through without asking.
+    pub fn limit_unasked(&self, limit: &str) {
+        self.limit_unasked.get_or_create(&LimitName { limit: limit.to_owned() }).inc();
+    }
+
+    /// What the fullest counters of limits have left; limits that are not named have none.
+    pub fn limit_headroom(&self, ratios: impl IntoIterator<Item = (String, f64)>) {
+        self.limit_headroom.clear();
+        for (limit, ratio) in ratios {
+            self.limit_headroom.get_or_create(&LimitName { limit }).set(ratio);
+        }
+    }
+
+    /// How the usage journal stands.
+    pub fn usage(&self, numbers: &Numbers) {
+        let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        self.usage_waiting.set(whole(numbers.waiting));
+        #[expect(clippy::cast_precision_loss, reason = "an age")]
+        self.usage_oldest.set(numbers.oldest_waiting_ms as f64 / 1000.0);
+        self.usage_bytes.set(whole(numbers.bytes));
+        self.usage_dropped.set(whole(numbers.dropped));
     }
 
     /// The exposition.

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     body::Body,
     metrics::Metrics,
+    quota::Quota,
     sync::{Source, Status},
 };
 
@@ -22,6 +23,7 @@ use crate::{
 pub struct Ops {
     pub metrics: Arc<Metrics>,
     pub status: watch::Receiver<Status>,
+    pub quota: Arc<Quota>,
     /// Fires when the process drains.
     pub draining: CancellationToken,
 }
@@ -54,11 +56,13 @@ impl Ops {
         };
         let age =
             status.fresh_at.map(|at| u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let away = self.quota.away_ms();
         let body = json!({
             "ready": ready,
             "draining": draining,
             "policy": { "source": source, "revision": status.revision, "confirmed_ms_ago": age },
             "control_plane": { "connected": status.connected },
+            "limits": { "degraded": away.is_some(), "degraded_ms": away.unwrap_or(0) },
         });
         let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         text(code, "application/json", format!("{body}\n"))

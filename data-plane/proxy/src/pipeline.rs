@@ -5,23 +5,28 @@ use std::{net::IpAddr, sync::Arc};
 use http::{HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 use sluicegate_dialect::Call;
-use sluicegate_model::Outcome;
+use sluicegate_model::{Outcome, resource::limit::Dimension};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     accept::{self, Wanted},
-    admit,
+    admit::{self, Permit},
     attempt::{self, Opened, WholeAnswer},
     body::Body,
-    identify, models,
+    estimate::{Learned, Sizes},
+    identify,
+    limited::{Limited, Names},
+    models,
     policy::{Current, Policy},
+    quota::Quota,
     refusal::Refusal,
     relay::{Relay, Streams},
     report::{Report, Reporter},
     respond,
     route::{self, Choice},
-    settle::{Estimate, settle},
+    settle::{Bill, settle, settle_failed},
     trace::Trace,
+    usage::UsageLog,
 };
 
 /// What every request shares.
@@ -29,6 +34,12 @@ use crate::{
 pub struct Gateway {
     pub current: Arc<Current>,
     pub reporter: Reporter,
+    /// What is held of the limits that the fleet shares.
+    pub quota: Arc<Quota>,
+    /// What upstreams have reported before.
+    pub learned: Learned,
+    /// Where usage is written down.
+    pub usage: Arc<UsageLog>,
     /// Largest request body, decoded, in bytes.
     pub max_body: usize,
     /// Fires when streams must end at once.
@@ -47,7 +58,6 @@ enum Answer {
 struct Answered {
     opened: Opened,
     choice: Choice,
-    estimate: Estimate,
 }
 
 impl Gateway {
@@ -70,14 +80,14 @@ impl Gateway {
     }
 
     fn respond(&self, answered: Answered, mut report: Report) -> Response<Body> {
-        let Answered { opened, choice, estimate } = answered;
+        let Answered { opened, choice } = answered;
         match opened {
-            Opened::Whole(answer) => respond_whole(answer, &choice, estimate, report),
+            Opened::Whole(answer) => respond_whole(answer, &choice, report),
             Opened::Stream(stream) => {
                 report.first_event();
                 let head = stream_head(&mut report);
                 let cut = self.cut.clone();
-                let relay = Relay::new(*stream, choice, estimate, report, cut, &self.streams);
+                let relay = Relay::new(*stream, choice, report, cut, &self.streams);
                 head.map(|()| Body::Stream(Box::new(relay)))
             }
         }
@@ -105,13 +115,49 @@ impl Gateway {
             Wanted::Call(endpoint) => endpoint,
         };
         let body = accept::body(&head.headers, incoming, self.max_body).await?;
-        let call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
+        let mut call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
         note_call(report, &call);
         let permit = admit::admit(&policy, caller, &call)?;
         let plan = route::plan(&permit, endpoint)?;
-        let (opened, choice) = attempt::first_answer(plan, &call, trace, report).await?;
-        let estimate = Estimate::of(&call);
-        Ok(Answer::Call(Box::new(Answered { opened, choice, estimate })))
+        let mut limited = self.limit(&policy, &permit, &mut call, report).await?;
+        let outcome = attempt::first_answer(plan, &call, trace, &mut limited, report).await;
+        match outcome {
+            Ok((opened, choice)) => Ok(Answer::Call(Box::new(Answered { opened, choice }))),
+            Err(refusal) => {
+                settle_failed(report, refusal.blame());
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Takes what the request may need from every limit that is for it. From here on the report
+    /// settles it.
+    async fn limit<'a>(
+        &'a self,
+        policy: &'a Policy,
+        permit: &'a Permit,
+        call: &mut Call,
+        report: &mut Report,
+    ) -> Result<Limited<'a>, Refusal> {
+        if self.usage.is_full() {
+            return Err(Refusal::JournalFull);
+        }
+        let model = &permit.model;
+        let upstream_name = model.targets.first().and_then(|target| target.model.as_deref());
+        let upstream_name = upstream_name.unwrap_or(&permit.upstream_name);
+        let stats = self.learned.of(&model.name);
+        let precise = policy.limits.iter().any(|rule| {
+            !matches!(rule.limit.dimension, Dimension::Requests | Dimension::Concurrency)
+        });
+        let sizes =
+            Sizes::of(call, upstream_name, model.tokenizer, model.output_cap, &stats, precise);
+        let names = Names::of(permit, report);
+        let mut limited = Limited { quota: &self.quota, policy, permit, names, sizes };
+        let reservation = limited.reserve(None).await.map_err(Refusal::Limited)?;
+        call.send_cap = limited.sizes.cap_to_send();
+        report.standings = reservation.standings;
+        report.bill = Some(Bill::new(&self.usage, model, &limited.sizes, stats, reservation));
+        Ok(limited)
     }
 }
 
@@ -149,12 +195,7 @@ fn respond_models(list: bytes::Bytes, mut report: Report) -> Response<Body> {
     response
 }
 
-fn respond_whole(
-    answer: WholeAnswer,
-    choice: &Choice,
-    estimate: Estimate,
-    mut report: Report,
-) -> Response<Body> {
+fn respond_whole(answer: WholeAnswer, choice: &Choice, mut report: Report) -> Response<Body> {
     let proven = answer.finish_reason.is_some() || report.record.endpoint == "embeddings";
     let outcome = if proven { Outcome::Success } else { Outcome::NoFinishReason };
     report.first_event();
@@ -168,7 +209,7 @@ fn respond_whole(
         attempt.duration_ms =
             u64::try_from(answer.started.elapsed().as_millis()).unwrap_or(u64::MAX);
     }
-    settle(&mut report, answer.usage, estimate, answer.output_chars);
+    settle(&mut report, answer.usage, answer.output_chars);
     if answer.is_stream {
         return stream_head(&mut report).map(|()| Body::events(answer.body, report));
     }
@@ -190,5 +231,6 @@ fn head(report: &Report, content_type: &'static str) -> Response<()> {
     respond::common(response.headers_mut(), &report.record.request_id, content_type);
     let attempts = HeaderValue::from(report.record.attempts.len());
     response.headers_mut().insert(respond::ATTEMPTS, attempts);
+    respond::stand(response.headers_mut(), &report.standings);
     response
 }

@@ -1,6 +1,7 @@
 //! Policy as requests use it: compiled off the hot path, immutable, one pointer away.
 
 mod compile;
+pub mod limits;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,13 +9,19 @@ use arc_swap::ArcSwapOption;
 use http::{HeaderName, HeaderValue, Uri};
 use sluicegate_dialect::{Dialect, Endpoint};
 use sluicegate_model::{
-    resource::{NamePattern, Timeouts},
+    TokenRates,
+    resource::{
+        NamePattern, Timeouts,
+        model::{OutputCap, Tokenizer},
+    },
     secret::KeyHash,
 };
 
 pub use compile::{Compiled, Compiler};
+use tokio::sync::watch;
 
 use crate::upstream::Client;
+use limits::Limits;
 
 /// Everything that a request needs to know, as of one revision. A request takes one and keeps it.
 #[derive(Debug, Default)]
@@ -26,6 +33,8 @@ pub struct Policy {
     models: HashMap<String, Arc<Model>>,
     /// Aliases that match any ending, longest first.
     prefixes: Vec<(String, Arc<Model>)>,
+    /// Every limit.
+    pub limits: Limits,
 }
 
 impl Policy {
@@ -63,6 +72,8 @@ pub struct Caller {
     /// Name of the key.
     pub key: String,
     pub tenant: Option<String>,
+    /// The tenant, then those above it.
+    pub tenants: Vec<String>,
     pub user: Option<String>,
     /// Models it may use; empty: all.
     pub models: Vec<NamePattern>,
@@ -86,6 +97,12 @@ pub struct Model {
     /// Attempts in all for one request.
     pub max_attempts: u32,
     pub owned_by: String,
+    /// Revision that last changed it, and with it its weights and prices.
+    pub version: u64,
+    pub units: TokenRates,
+    pub prices: TokenRates,
+    pub output_cap: OutputCap,
+    pub tokenizer: Tokenizer,
 }
 
 /// One way to answer.
@@ -132,16 +149,26 @@ pub struct Credential {
 
 /// Where the current policy is; empty until the first one came.
 #[derive(Debug, Default)]
-pub struct Current(ArcSwapOption<Policy>);
+pub struct Current {
+    policy: ArcSwapOption<Policy>,
+    changed: watch::Sender<u64>,
+}
 
 impl Current {
     /// The policy for one request, for the whole of its life.
     pub fn load(&self) -> Option<Arc<Policy>> {
-        self.0.load_full()
+        self.policy.load_full()
     }
 
     /// Requests that begin from now on use `policy`.
     pub fn store(&self, policy: Arc<Policy>) {
-        self.0.store(Some(policy));
+        let revision = policy.revision;
+        self.policy.store(Some(policy));
+        self.changed.send_replace(revision);
+    }
+
+    /// Tells whenever another policy is in force.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
     }
 }

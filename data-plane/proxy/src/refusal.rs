@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use http::StatusCode;
 use sluicegate_dialect::{Fault, InvalidCall, redact};
-use sluicegate_model::Outcome;
+use sluicegate_model::{Outcome, outcome::Blame, resource::limit::Dimension};
+
+use crate::quota::{LimitFacts, Why};
 
 /// Why a request was not answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +43,10 @@ pub enum Refusal {
         endpoint: &'static str,
         served: bool,
     },
+    /// A limit of ours refused.
+    Limited(Box<LimitFacts>),
+    /// What the request uses could not be written down.
+    JournalFull,
     ShuttingDown,
     /// The caller's connection took nothing for too long.
     SlowReader,
@@ -63,6 +69,13 @@ pub struct Shown {
     pub param: Option<String>,
     /// When to try again.
     pub retry: Option<Duration>,
+}
+
+impl Shown {
+    /// Is the same request worth another try?
+    pub fn is_retryable(&self) -> bool {
+        self.retry.is_some() || matches!(self.status.as_u16(), 408 | 502..=504)
+    }
 }
 
 impl Refusal {
@@ -195,6 +208,16 @@ impl Refusal {
                     format!("no provider of the model '{model}' serves {endpoint}")
                 },
             ),
+            Self::Limited(facts) => limited(facts),
+            Self::JournalFull => Shown {
+                retry: Some(Duration::from_secs(5)),
+                ..row(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "server_error",
+                    "usage_journal_full",
+                    "the gateway cannot record usage at the moment; try again later".into(),
+                )
+            },
             Self::ShuttingDown => Shown {
                 retry: Some(Duration::from_secs(1)),
                 ..row(
@@ -219,12 +242,46 @@ impl Refusal {
         self.shown().code
     }
 
+    /// Whose doing it is, as far as limits are concerned.
+    pub fn blame(&self) -> Blame {
+        match self {
+            Self::Upstream { fault, .. } => fault.outcome.blame(),
+            _ => Blame::Nobody,
+        }
+    }
+
     /// What the access record says became of the request.
     pub fn outcome(&self) -> &'static str {
         match self {
             Self::Upstream { fault, .. } => fault.outcome.name(),
             _ => "rejected",
         }
+    }
+}
+
+/// What a limit's refusal looks like from outside.
+fn limited(facts: &LimitFacts) -> Shown {
+    let (status, kind, code) = match facts.why {
+        Why::Exhausted => {
+            let code = match facts.dimension {
+                Dimension::Cost => "insufficient_quota",
+                _ => "rate_limit_exceeded",
+            };
+            (StatusCode::TOO_MANY_REQUESTS, facts.dimension.name(), code)
+        }
+        Why::TooLarge => {
+            (StatusCode::TOO_MANY_REQUESTS, facts.dimension.name(), "request_exceeds_limit")
+        }
+        Why::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "server_error", "limit_unavailable"),
+    };
+    Shown {
+        status,
+        kind,
+        code: code.to_owned(),
+        message: facts.message(),
+        param: None,
+        // The same request never fits.
+        retry: (facts.why != Why::TooLarge).then(|| Duration::from_millis(facts.retry_ms)),
     }
 }
 

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::{attempt::OpenStream, report::Report, route::Choice, settle::Estimate};
+use crate::{attempt::OpenStream, report::Report, route::Choice, usage::UsageLog};
 use course::Course;
 
 /// How often streams are looked after that nobody asks for more.
@@ -32,12 +32,11 @@ impl Relay {
     pub fn new(
         stream: OpenStream,
         choice: Choice,
-        estimate: Estimate,
         report: Report,
         cut: CancellationToken,
         streams: &Streams,
     ) -> Self {
-        let course = Arc::new(Mutex::new(Course::new(stream, choice, estimate, report, cut)));
+        let course = Arc::new(Mutex::new(Course::new(stream, choice, report, cut)));
         streams.add(&course);
         Self(course)
     }
@@ -69,8 +68,9 @@ impl Streams {
         lock(&self.0).push(Arc::downgrade(course));
     }
 
-    /// Looks after the streams until it is dropped.
-    pub async fn look_after(&self) {
+    /// Looks after the streams until it is dropped, and writes down how far each has come, so that
+    /// what it used is known though the process should die.
+    pub async fn look_after(&self, usage: &UsageLog) {
         loop {
             tokio::time::sleep(ROUND).await;
             let mut running = Vec::new();
@@ -82,9 +82,13 @@ impl Streams {
                 None => false,
             });
             let now = Instant::now();
+            let mut progress = Vec::new();
             for course in running {
-                lock(&course).check(now);
+                let mut course = lock(&course);
+                course.check(now);
+                progress.extend(course.progress());
             }
+            usage.progress(&progress);
         }
     }
 }

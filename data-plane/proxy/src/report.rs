@@ -9,7 +9,13 @@ use sluicegate_telemetry::{
 };
 use tokio::time::Instant;
 
-use crate::{metrics::Metrics, route::Choice, trace::Trace};
+use crate::{
+    metrics::Metrics,
+    quota::{Reservation, Standings},
+    route::Choice,
+    settle::{self, Bill, Charged},
+    trace::Trace,
+};
 
 /// Where records and counts go.
 #[derive(Debug, Clone)]
@@ -23,6 +29,10 @@ pub struct Reporter {
 #[derive(Debug)]
 pub struct Report {
     pub record: Box<AccessRecord>,
+    /// What is reserved for the request, until it is settled. A report that is dropped settles it.
+    pub bill: Option<Bill>,
+    /// The tightest limits of the request.
+    pub standings: Standings,
     arrived: Instant,
     reporter: Reporter,
     posted: bool,
@@ -43,7 +53,14 @@ impl Report {
             status: 499,
             ..AccessRecord::default()
         });
-        Self { record, arrived: Instant::now(), reporter: reporter.clone(), posted: false }
+        Self {
+            record,
+            bill: None,
+            standings: Standings::default(),
+            arrived: Instant::now(),
+            reporter: reporter.clone(),
+            posted: false,
+        }
     }
 
     /// When the request arrived.
@@ -81,19 +98,36 @@ impl Report {
         }
     }
 
+    /// An attempt is about to be sent; `own` is what it has taken for itself.
+    pub fn sent(&mut self, choice: &Choice, own: &Reservation) {
+        let attempt = u32::try_from(self.record.attempts.len()).unwrap_or(u32::MAX);
+        if let Some(bill) = &mut self.bill {
+            let names = settle::RecordNames {
+                request_id: &self.record.request_id,
+                tenant: self.record.tenant.as_deref(),
+                key: self.record.key.as_deref(),
+                user: self.record.user.as_deref(),
+                app: self.record.app.as_deref(),
+            };
+            bill.sent(&names, choice, attempt, own);
+        }
+    }
+
     /// The target that answers.
     pub fn served_by(&mut self, choice: &Choice) {
         self.record.target = Some(target_record(choice));
     }
 
     /// Tokens of the answer.
-    pub fn usage(&mut self, usage: Usage, estimated: bool) {
+    pub fn usage(&mut self, usage: Usage, estimated: bool, charged: Charged) {
         self.record.usage = Some(UsageRecord {
             input_tokens: usage.input,
             output_tokens: usage.output,
             cached_tokens: usage.cached,
             reasoning_tokens: usage.reasoning,
             estimated,
+            micro_units: charged.micro_units,
+            cost_nano: charged.cost_nano,
         });
     }
 
@@ -106,6 +140,7 @@ impl Report {
         if std::mem::replace(&mut self.posted, true) {
             return;
         }
+        settle::settle_abandoned(self);
         self.record.latency_ms.total = self.elapsed_ms();
         let metrics = &self.reporter.metrics;
         metrics.in_flight.dec();

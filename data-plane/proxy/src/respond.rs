@@ -7,8 +7,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 use sluicegate_dialect::{redact, sse::write_event};
 
+use sluicegate_telemetry::record::LimitRecord;
+
 use crate::{
     body::Body,
+    quota::{LimitFacts, Standings, reset_text},
     refusal::{Refusal, Shown},
     report::Report,
     trace::REQUEST_ID,
@@ -17,12 +20,13 @@ use crate::{
 /// How many attempts a request took.
 pub const ATTEMPTS: HeaderName = HeaderName::from_static("x-sluicegate-attempts");
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+/// OpenAI's SDKs obey it whatever the status.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 impl Refusal {
     /// The JSON body.
     fn body(&self, shown: &Shown, request_id: &str) -> Bytes {
-        let retryable =
-            shown.retry.is_some() || matches!(shown.status.as_u16(), 408 | 429 | 502..=504);
+        let retryable = shown.is_retryable();
         let mut detail = json!({
             "source": if matches!(self, Self::Upstream { .. }) { "upstream" } else { "gateway" },
             "request_id": request_id,
@@ -31,6 +35,9 @@ impl Refusal {
         if let (Self::Upstream { fault, provider }, Some(detail)) = (self, detail.as_object_mut()) {
             detail.insert("outcome".into(), fault.outcome.name().into());
             detail.insert("provider".into(), provider.as_str().into());
+        }
+        if let (Self::Limited(facts), Some(detail)) = (self, detail.as_object_mut()) {
+            detail.extend(limit_detail(facts));
         }
         if let (Some(wait), Some(detail)) = (shown.retry, detail.as_object_mut()) {
             let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
@@ -61,12 +68,24 @@ impl Refusal {
             }
             _ => shown.message.clone(),
         });
+        if let Self::Limited(facts) = &self {
+            note_limit(&mut report, facts);
+        }
         let attempts = report.record.attempts.len();
+        let standings = match &self {
+            Self::Limited(facts) => facts.standings,
+            _ => report.standings,
+        };
         let body = self.body(&shown, &request_id);
         let mut response = Response::new(Body::full(body, report));
         *response.status_mut() = shown.status;
         let headers = response.headers_mut();
         common(headers, &request_id, "application/json");
+        stand(headers, &standings);
+        headers.insert(
+            SHOULD_RETRY,
+            HeaderValue::from_static(if shown.is_retryable() { "true" } else { "false" }),
+        );
         if let Some(wait) = shown.retry {
             insert_wait(headers, wait);
         }
@@ -91,6 +110,78 @@ impl Refusal {
         write_event(None, &self.body(&shown, request_id))
     }
 }
+
+/// The refusing limit, in what people write.
+fn limit_detail(facts: &LimitFacts) -> serde_json::Map<String, serde_json::Value> {
+    let number = |amount: u64| {
+        let text = facts.shown(amount);
+        serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text))
+    };
+    let mut detail = serde_json::Map::new();
+    detail.insert("limit_name".into(), facts.limit.as_str().into());
+    detail.insert("scope".into(), facts.scope.as_str().into());
+    detail.insert("dimension".into(), facts.dimension.name().into());
+    detail.insert("window".into(), facts.window.as_str().into());
+    for (name, amount) in [
+        ("limit", facts.capacity),
+        ("used", facts.used),
+        ("reserved", facts.reserved),
+        ("remaining", facts.remaining),
+        ("requested", facts.asked),
+    ] {
+        detail.insert(name.into(), number(amount));
+    }
+    detail.insert("reset_ms".into(), facts.reset_ms.into());
+    detail
+}
+
+/// The same facts in the record and, for operators, in the log.
+fn note_limit(report: &mut Report, facts: &LimitFacts) {
+    let record = LimitRecord {
+        name: facts.limit.clone(),
+        scope: facts.scope.clone(),
+        dimension: facts.dimension.name(),
+        window: facts.window.clone(),
+        limit: facts.shown(facts.capacity),
+        used: facts.shown(facts.used),
+        reserved: facts.shown(facts.reserved),
+        remaining: facts.shown(facts.remaining),
+        asked: facts.shown(facts.asked),
+        reset_ms: facts.reset_ms,
+        retry_ms: facts.retry_ms,
+    };
+    tracing::info!(
+        request_id = report.record.request_id,
+        limit = record.name,
+        scope = record.scope,
+        dimension = record.dimension,
+        capacity = record.limit,
+        used = record.used,
+        reserved = record.reserved,
+        asked = record.asked,
+        retry_ms = record.retry_ms,
+        "a limit refused a request"
+    );
+    report.record.limit = Some(record);
+}
+
+/// `x-ratelimit-*`: the caller's tightest limits. Never the upstream's.
+pub fn stand(headers: &mut HeaderMap, standings: &Standings) {
+    let families = [(standings.requests, REQUESTS_HEADERS), (standings.tokens, TOKENS_HEADERS)];
+    for (standing, [limit, remaining, reset]) in families {
+        let Some(standing) = standing else { continue };
+        headers.insert(HeaderName::from_static(limit), standing.limit.into());
+        headers.insert(HeaderName::from_static(remaining), standing.remaining.into());
+        if let Ok(value) = HeaderValue::from_str(&reset_text(standing.reset_ms)) {
+            headers.insert(HeaderName::from_static(reset), value);
+        }
+    }
+}
+
+const REQUESTS_HEADERS: [&str; 3] =
+    ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"];
+const TOKENS_HEADERS: [&str; 3] =
+    ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"];
 
 /// Headers that every answer carries.
 pub fn common(headers: &mut HeaderMap, request_id: &str, content_type: &'static str) {

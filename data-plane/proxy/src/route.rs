@@ -38,6 +38,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Sets the choice that was just taken aside without its having been tried.
+    pub fn untried(&mut self) {
+        self.attempts_left += 1;
+    }
+
     /// The next attempt, given what the last one came to. `None`: nothing is left to try.
     ///
     /// A key's failure moves on to the next key of the same target; a target's failure moves on to

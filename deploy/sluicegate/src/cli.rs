@@ -29,6 +29,7 @@ Every day:
   sluicegate apply -f sluicegate.yaml --wait 1.0   change it, wait until every data plane runs it
   sluicegate nodes                                 who runs what
   sluicegate history && sluicegate rollback 41     undo
+  sluicegate limit status && sluicegate usage      who is held by what, and what was used
 
 Exit codes:
   0  done
@@ -82,6 +83,11 @@ pub(crate) enum Verb {
     /// Make and revoke the keys of callers
     #[command(subcommand)]
     Key(verbs::key::KeyVerb),
+    /// Show where limits stand; give single subjects other amounts
+    #[command(subcommand)]
+    Limit(verbs::limit::LimitVerb),
+    /// Show what was used: tokens, units and cost
+    Usage(verbs::usage::UsageArgs),
     /// Run an OpenAI-compatible provider for trying things out
     DemoUpstream(verbs::demo_upstream::DemoUpstreamArgs),
     /// Print a completion script for a shell

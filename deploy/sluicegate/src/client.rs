@@ -42,6 +42,16 @@ const LONGEST_RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Control plane and output")]
 pub(crate) struct ClientOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Which control plane, and how to talk to it.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Control plane and output")]
+pub(crate) struct ServerOptions {
     /// Admin address of the control plane; https with a certificate of the system or of --ca-file
     #[arg(long, env = "SLUICEGATE_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]
     pub(crate) server: String,
@@ -56,8 +66,6 @@ pub(crate) struct ClientOptions {
     #[arg(long, value_name = "MS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     pub(crate) timeout_ms: u64,
-    #[command(flatten)]
-    pub(crate) output: Output,
 }
 
 /// The generated client, authorized.
@@ -90,6 +98,14 @@ impl Client {
     /// # Errors
     /// When there is no usable token, or nobody answers.
     pub(crate) async fn connect(options: &ClientOptions) -> Result<Self, Failure> {
+        Self::connect_to(&options.server).await
+    }
+
+    /// As [`Client::connect`], for commands with forms of output of their own.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn connect_to(options: &ServerOptions) -> Result<Self, Failure> {
         let token = token::find(options.token_file.as_deref())?;
         let timeout = Duration::from_millis(options.timeout_ms);
         Self::connect_as(&options.server, options.ca_file.as_deref(), token, timeout).await

@@ -3,6 +3,7 @@
 mod config_file;
 mod control_plane;
 mod data_plane;
+mod ledger;
 mod owned;
 mod quickstart;
 mod run;
@@ -67,6 +68,10 @@ pub(crate) struct TrafficArgs {
     /// Largest request body in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 67_108_864)]
     pub(crate) max_body_bytes: usize,
+    /// Largest size of the usage journal in bytes; when it is full, because nobody has counted what it
+    /// holds, new requests are refused
+    #[arg(long, value_name = "BYTES", default_value_t = 1_073_741_824)]
+    pub(crate) usage_journal_bytes: u64,
     /// Where access records go, one JSON line a request: stdout, none, or a file
     #[arg(long, value_name = "WHERE", default_value = "stdout")]
     pub(crate) access_log: AccessLog,
@@ -112,7 +117,8 @@ pub(crate) struct RunArgs {
 #[command(after_help = concat!("\
 Examples:
   sluicegate control-plane                        one replica, with a store of its own
-  sluicegate control-plane --etcd http://etcd-0:2379,http://etcd-1:2379 --listen 0.0.0.0:9180 \\
+  sluicegate control-plane --etcd http://etcd-0:2379,http://etcd-1:2379 \\
+      --redis redis://redis:6379/0 --listen 0.0.0.0:9180 \\
       --tls-cert cp.pem --tls-key cp.key --seal-key-file seal.key
 
 Environment:
@@ -120,16 +126,17 @@ Environment:
   SLUICEGATE_NODE_TOKEN     token of data planes
                             (without them they are made at the first start and printed once)
   SLUICEGATE_ETCD_PASSWORD  password of --etcd-user
+  SLUICEGATE_REDIS_PASSWORD password of the Redis, or of the user in its URL
 
 ", signal::signals_help!()))]
 pub(crate) struct ControlPlaneArgs {
-    /// Address of the admin API and of the policy stream (gRPC)
+    /// Address of the admin API, of the policy stream, of limits and usage (gRPC)
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9180")]
     pub(crate) listen: SocketAddr,
     /// Address of /healthz, /readyz and /metrics
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9181")]
     pub(crate) http_listen: SocketAddr,
-    /// Folder for the embedded store and the replica's own files
+    /// Folder for the embedded store and ledger, and for the replica's own files
     #[arg(long, value_name = "DIR", default_value = ".sluicegate-control")]
     pub(crate) state_dir: PathBuf,
     /// Name of this replica; default: the host's name
@@ -154,7 +161,32 @@ pub(crate) struct ControlPlaneArgs {
     #[command(flatten)]
     pub(crate) etcd: EtcdArgs,
     #[command(flatten)]
+    pub(crate) redis: RedisArgs,
+    #[command(flatten)]
     pub(crate) log: LogArgs,
+}
+
+/// The shared ledger.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Redis")]
+pub(crate) struct RedisArgs {
+    /// Redis that replicas share for limits and usage: redis://HOST:PORT/DB, or rediss:// for TLS; of
+    /// several, which must be one Redis and its replicas, the one that takes writes is used. Without
+    /// it they are counted in a file in --state-dir
+    #[arg(long, env = "SLUICEGATE_REDIS", value_name = "URL,...", value_delimiter = ',')]
+    pub(crate) redis: Vec<String>,
+    /// Where the keys begin
+    #[arg(long, value_name = "PREFIX", default_value = "sluicegate:", requires = "redis")]
+    pub(crate) redis_prefix: String,
+    /// Certificate authority in PEM, for rediss
+    #[arg(long, value_name = "FILE", requires = "redis")]
+    pub(crate) redis_ca_file: Option<PathBuf>,
+    /// Client certificate in PEM
+    #[arg(long, value_name = "FILE", requires = "redis_key")]
+    pub(crate) redis_cert: Option<PathBuf>,
+    /// Private key of the client certificate in PEM
+    #[arg(long, value_name = "FILE", requires = "redis_cert")]
+    pub(crate) redis_key: Option<PathBuf>,
 }
 
 /// The shared store.

@@ -10,10 +10,12 @@ pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod init;
 pub(crate) mod key;
+pub(crate) mod limit;
 pub(crate) mod nodes;
 pub(crate) mod resources;
 pub(crate) mod rollback;
 pub(crate) mod schema;
+pub(crate) mod usage;
 pub(crate) mod validate;
 pub(crate) mod watch;
 
@@ -41,6 +43,8 @@ pub(crate) async fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Rollback(args) => Box::pin(rollback::run(args)).await,
         Verb::Nodes(args) => Box::pin(nodes::run(args)).await,
         Verb::Key(verb) => Box::pin(key::run(verb)).await,
+        Verb::Limit(verb) => Box::pin(limit::run(verb)).await,
+        Verb::Usage(args) => Box::pin(usage::run(args)).await,
         Verb::DemoUpstream(args) => Box::pin(demo_upstream::run(args)).await,
         Verb::Completions(args) => completions::run(args),
     }

@@ -1,12 +1,15 @@
 //! What both planes mean by their words: resources that are right by construction, their file
 //! form, secrets, outcomes and usage. No I/O and no async.
 
+pub mod calendar;
 pub mod document;
 pub mod name;
 pub mod outcome;
 pub mod path;
+pub mod rates;
 pub mod resource;
 pub mod schema;
+pub mod scope;
 pub mod seal;
 pub mod secret;
 pub mod set;
@@ -15,6 +18,7 @@ pub mod violation;
 
 pub use name::{Kind, ResourceRef};
 pub use outcome::Outcome;
+pub use rates::TokenRates;
 pub use resource::Resource;
 pub use set::ResourceSet;
 pub use usage::Usage;

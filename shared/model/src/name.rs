@@ -13,19 +13,21 @@ pub enum Kind {
     Tenant,
     ApiKey,
     Limit,
+    Override,
     Degradation,
     Access,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Provider,
         Self::Credential,
         Self::Model,
         Self::Tenant,
         Self::ApiKey,
         Self::Limit,
+        Self::Override,
         Self::Degradation,
         Self::Access,
     ];
@@ -39,6 +41,7 @@ impl Kind {
             Self::Tenant => "tenant",
             Self::ApiKey => "api_key",
             Self::Limit => "limit",
+            Self::Override => "override",
             Self::Degradation => "degradation",
             Self::Access => "access",
         }
@@ -53,6 +56,7 @@ impl Kind {
             Self::Tenant => "tenants",
             Self::ApiKey => "api_keys",
             Self::Limit => "limits",
+            Self::Override => "overrides",
             Self::Degradation => "degradations",
             Self::Access => "access",
         }
@@ -67,6 +71,7 @@ impl Kind {
             Self::Tenant => "sluicegate.resource.v1.Tenant",
             Self::ApiKey => "sluicegate.resource.v1.ApiKey",
             Self::Limit => "sluicegate.resource.v1.Limit",
+            Self::Override => "sluicegate.resource.v1.Override",
             Self::Degradation => "sluicegate.resource.v1.Degradation",
             Self::Access => "sluicegate.resource.v1.Access",
         }
@@ -82,7 +87,7 @@ impl fmt::Display for Kind {
 /// No kind has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown kind '{0}'; kinds are provider, credential, model, tenant, api_key, limit, degradation, access"
+    "unknown kind '{0}'; kinds are provider, credential, model, tenant, api_key, limit, override, degradation, access"
 )]
 pub struct UnknownKind(pub String);
 

@@ -1,11 +1,12 @@
 //! Resources, valid by construction. [`Resource::parse`] is the only way in; after it, nothing
 //! about a single resource needs checking again.
 
-pub mod access;
 pub mod api_key;
 pub mod credential;
 pub mod form;
+pub mod limit;
 pub mod model;
+pub mod overrides;
 pub mod provider;
 pub mod tenant;
 
@@ -15,7 +16,9 @@ use sluicegate_proto::resource::v1::{self as pb, resource::Spec};
 
 pub use api_key::ApiKey;
 pub use credential::{Credential, SecretSource};
+pub use limit::Limit;
 pub use model::{Model, NamePattern, Target};
+pub use overrides::Override;
 pub use provider::{HttpVersion, Provider, Timeouts};
 pub use tenant::Tenant;
 
@@ -35,6 +38,8 @@ pub enum Resource {
     Model(Model),
     Tenant(Tenant),
     ApiKey(ApiKey),
+    Limit(Limit),
+    Override(Override),
 }
 
 impl Resource {
@@ -53,10 +58,8 @@ impl Resource {
             Some(Spec::Model(spec)) => model::parse(spec, &mut found).map(Self::Model),
             Some(Spec::Tenant(spec)) => Some(Self::Tenant(tenant::parse(spec))),
             Some(Spec::ApiKey(spec)) => api_key::parse(spec, &mut found).map(Self::ApiKey),
-            Some(Spec::Limit(spec)) => {
-                access::check_limit(spec, &mut found);
-                None
-            }
+            Some(Spec::Limit(spec)) => limit::parse(spec, &mut found).map(Self::Limit),
+            Some(Spec::Override(spec)) => overrides::parse(spec, &mut found).map(Self::Override),
             Some(Spec::Degradation(_) | Spec::Access(_)) | None => None,
         };
         match parsed {
@@ -73,6 +76,8 @@ impl Resource {
             Self::Model(spec) => ResourceRef::new(Kind::Model, &spec.name),
             Self::Tenant(spec) => ResourceRef::new(Kind::Tenant, &spec.name),
             Self::ApiKey(spec) => ResourceRef::new(Kind::ApiKey, &spec.name),
+            Self::Limit(spec) => ResourceRef::new(Kind::Limit, &spec.name),
+            Self::Override(spec) => ResourceRef::new(Kind::Override, &spec.name),
         }
     }
 }
@@ -84,8 +89,9 @@ impl Resource {
 pub fn reference_of(wire: &pb::Resource) -> Result<ResourceRef, Violation> {
     match schema_kind(wire) {
         Some(kind) => Ok(ResourceRef::new(kind, name_of(wire))),
-        None => Err(Violation::new(Path::root(), "the resource is empty")
-            .hint("set exactly one of provider, credential, model, tenant, api_key")),
+        None => Err(Violation::new(Path::root(), "the resource is empty").hint(
+            "set exactly one of provider, credential, model, tenant, api_key, limit, override",
+        )),
     }
 }
 
@@ -98,6 +104,7 @@ pub fn name_of(wire: &pb::Resource) -> &str {
         Some(Spec::Tenant(spec)) => &spec.name,
         Some(Spec::ApiKey(spec)) => &spec.name,
         Some(Spec::Limit(spec)) => &spec.name,
+        Some(Spec::Override(spec)) => &spec.name,
         Some(Spec::Degradation(spec)) => &spec.name,
         Some(Spec::Access(spec)) => &spec.name,
         None => "",
@@ -112,6 +119,7 @@ fn schema_kind(wire: &pb::Resource) -> Option<Kind> {
         Spec::Tenant(_) => Kind::Tenant,
         Spec::ApiKey(_) => Kind::ApiKey,
         Spec::Limit(_) => Kind::Limit,
+        Spec::Override(_) => Kind::Override,
         Spec::Degradation(_) => Kind::Degradation,
         Spec::Access(_) => Kind::Access,
     })
@@ -139,6 +147,7 @@ pub fn from_dynamic(kind: Kind, message: &DynamicMessage) -> Result<pb::Resource
         Kind::Tenant => Spec::Tenant(typed(message)?),
         Kind::ApiKey => Spec::ApiKey(typed(message)?),
         Kind::Limit => Spec::Limit(typed(message)?),
+        Kind::Override => Spec::Override(typed(message)?),
         Kind::Degradation => Spec::Degradation(typed(message)?),
         Kind::Access => Spec::Access(typed(message)?),
     };

@@ -7,7 +7,8 @@ use sluicegate_proto::resource::v1 as pb;
 use crate::{
     name::{Kind, ResourceRef, near_miss},
     path::Path,
-    resource::{NamePattern, Resource},
+    resource::{Limit, NamePattern, Override, Resource},
+    scope::{Part, Selector},
     violation::{Violation, Violations},
 };
 
@@ -94,12 +95,60 @@ impl ResourceSet {
                     .iter()
                     .filter_map(|tenant| self.dangling(root.field("tenant"), Kind::Tenant, tenant))
                     .collect(),
+                Resource::Override(spec) => self.check_override(spec),
+                Resource::Limit(spec) => self.check_scope(spec),
                 Resource::Provider(_) => Vec::new(),
             };
             found.extend(dangling.into_iter().map(|violation| violation.of(reference)));
         }
         found.extend(self.ambiguous_model_names());
         found.extend(self.shared_key_hashes());
+        found
+    }
+
+    /// What a limit is for must be there, or nobody would ever be held by it.
+    fn check_scope(&self, limit: &Limit) -> Vec<Violation> {
+        let root = Path::root().field("scope");
+        let kinds = [
+            (Part::Tenant, Kind::Tenant),
+            (Part::Key, Kind::ApiKey),
+            (Part::Model, Kind::Model),
+            (Part::Provider, Kind::Provider),
+            (Part::Credential, Kind::Credential),
+        ];
+        kinds
+            .into_iter()
+            .filter_map(|(part, kind)| match limit.scope.get(part)? {
+                Selector::One(name) => self.dangling(root.field(part.name()), kind, name),
+                Selector::Each => None,
+            })
+            .collect()
+    }
+
+    fn check_override(&self, spec: &Override) -> Vec<Violation> {
+        let Some(Resource::Limit(limit)) =
+            self.resources.get(&ResourceRef::new(Kind::Limit, &spec.limit))
+        else {
+            let path = Path::root().field("limit");
+            return self.dangling(path, Kind::Limit, &spec.limit).into_iter().collect();
+        };
+        let mut found = spec.fit(limit).err().map_or_else(Vec::new, |violations| violations.0);
+        let twin = self.resources.values().find_map(|resource| match resource {
+            Resource::Override(other) => (other.limit == spec.limit
+                && other.subject == spec.subject
+                && other.name < spec.name)
+                .then_some(other),
+            _ => None,
+        });
+        if let Some(twin) = twin {
+            found.push(
+                Violation::new(
+                    Path::root().field("subject"),
+                    format!("override '{}' is for the same subject", twin.name),
+                )
+                .hint("keep one of them"),
+            );
+        }
         found
     }
 

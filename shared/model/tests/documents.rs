@@ -102,8 +102,8 @@ fn mistakes_name_place_fault_and_cure() {
         "break the cycle",
     );
     check(
-        "limits:\n  - { name: l, scope: { tenant: '*' }, dimension: requests, rate: 3/second }\n",
-        "f:2:5: limits[0]: kind 'limit' is not supported yet",
+        "access:\n  - { name: a, deny_models: [m] }\n",
+        "f:2:5: access[0]: kind 'access' is not supported yet",
         "",
     );
     check(
@@ -249,7 +249,7 @@ fn the_schema_names_every_supported_list_and_field() {
     let providers = &schema["properties"]["providers"]["items"];
     assert_eq!(providers["properties"]["dialect"]["enum"][0], "openai-chat");
     assert!(providers["properties"].get("health").is_none(), "not supported yet");
-    assert!(schema["properties"].get("limits").is_none(), "not supported yet");
+    assert!(schema["properties"].get("access").is_none(), "not supported yet");
     assert_eq!(providers["required"], serde_json::json!(["name", "dialect", "base_url"]));
     assert!(providers["properties"]["base_url"]["description"].as_str().unwrap().len() > 10);
 }

@@ -51,6 +51,9 @@ pub struct AccessRecord {
     /// Redacted reason for operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The limit that refused, with its numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<LimitRecord>,
     /// Finish reason as the upstream spelt it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
@@ -94,6 +97,24 @@ pub struct AttemptRecord {
     pub duration_ms: u64,
 }
 
+/// A limit that refused. Amounts are in requests, tokens, units or dollars.
+#[derive(Debug, Clone, Default, Serialize, PartialEq, Eq)]
+pub struct LimitRecord {
+    pub name: String,
+    /// Whom it counts, such as `key=alice`.
+    pub scope: String,
+    pub dimension: &'static str,
+    pub window: String,
+    pub limit: String,
+    pub used: String,
+    pub reserved: String,
+    pub remaining: String,
+    /// What the request needed.
+    pub asked: String,
+    pub reset_ms: u64,
+    pub retry_ms: u64,
+}
+
 /// Tokens of the answer that was served.
 #[derive(Debug, Clone, Copy, Default, Serialize, PartialEq, Eq)]
 pub struct UsageRecord {
@@ -105,6 +126,12 @@ pub struct UsageRecord {
     pub reasoning_tokens: u64,
     /// True when the upstream reported nothing and we counted.
     pub estimated: bool,
+    /// Millionths of a unit, by the model's weights.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub micro_units: u64,
+    /// Nano-dollars, by the model's prices.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cost_nano: u64,
 }
 
 /// Milliseconds since arrival.

@@ -8,6 +8,7 @@ use sluicegate_model::{
     path::Path,
     resource::api_key::MIN_KEY,
     resource::reference_of,
+    scope::{Part, Selector},
     seal::SealKey,
     secret::{KeyHash, Secret},
 };
@@ -317,5 +318,28 @@ fn references(resource: &Resource) -> Vec<(Path, ResourceRef)> {
             let tenant = spec.tenant.iter();
             tenant.map(|name| (field("tenant"), ResourceRef::new(Kind::Tenant, name))).collect()
         }
+        Resource::Limit(spec) => {
+            let named = |(part, selector): (Part, &Selector)| {
+                let Selector::One(name) = selector else { return None };
+                let path = field("scope").field(part.name());
+                Some((path, ResourceRef::new(kind_of(part)?, name)))
+            };
+            spec.scope.parts().filter_map(named).collect()
+        }
+        Resource::Override(spec) => {
+            vec![(field("limit"), ResourceRef::new(Kind::Limit, &spec.limit))]
+        }
+    }
+}
+
+/// The kind whose resources a part of a scope names; `None` where it names none.
+fn kind_of(part: Part) -> Option<Kind> {
+    match part {
+        Part::Tenant => Some(Kind::Tenant),
+        Part::Key => Some(Kind::ApiKey),
+        Part::Model => Some(Kind::Model),
+        Part::Provider => Some(Kind::Provider),
+        Part::Credential => Some(Kind::Credential),
+        Part::User | Part::Address | Part::App => None,
     }
 }

@@ -130,6 +130,34 @@ pub(crate) fn api_key(name: &str, secret: Option<pb::SecretSource>) -> pb::Resou
     wrap(Spec::ApiKey(pb::ApiKey { name: name.into(), secret, ..Default::default() }))
 }
 
+/// A limit of `requests` or, with a window, of an amount in it, for each key.
+pub(crate) fn limit(name: &str, edit: impl FnOnce(&mut pb::Limit)) -> pb::Resource {
+    let mut spec = pb::Limit {
+        name: name.into(),
+        scope: Some(pb::LimitScope { key: "*".into(), ..Default::default() }),
+        dimension: "requests".into(),
+        ..Default::default()
+    };
+    edit(&mut spec);
+    wrap(Spec::Limit(spec))
+}
+
+/// An override of limit `l` for one key.
+pub(crate) fn over_key(
+    name: &str,
+    key: &str,
+    edit: impl FnOnce(&mut pb::Override),
+) -> pb::Resource {
+    let mut spec = pb::Override {
+        name: name.into(),
+        limit: "l".into(),
+        subject: Some(pb::LimitScope { key: key.into(), ..Default::default() }),
+        ..Default::default()
+    };
+    edit(&mut spec);
+    wrap(Spec::Override(spec))
+}
+
 pub(crate) fn secret(source: Source) -> pb::SecretSource {
     pb::SecretSource { source: Some(source), sealed: Default::default() }
 }

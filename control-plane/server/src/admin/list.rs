@@ -4,7 +4,10 @@ use std::ops::Bound;
 
 use prost::Message;
 use sluicegate_control_core::{State, Stored};
-use sluicegate_model::{Resource, ResourceRef, Violations};
+use sluicegate_model::{
+    Resource, ResourceRef, Violations,
+    scope::{Part, Scope, Selector},
+};
 use sluicegate_proto::admin::v1 as pb;
 
 use crate::{paging, wire};
@@ -61,5 +64,14 @@ fn belongs(stored: &Stored, tenant: &str, provider: &str) -> bool {
             is(tenant, &spec.name) || spec.parent.as_ref().is_some_and(|parent| is(tenant, parent))
         }
         Resource::ApiKey(spec) => spec.tenant.as_ref().is_some_and(|of| is(tenant, of)),
+        Resource::Limit(spec) => names(&spec.scope, tenant, provider),
+        Resource::Override(spec) => names(&spec.subject, tenant, provider),
     }
+}
+
+/// Does a scope name the tenant or the provider?
+fn names(scope: &Scope, tenant: &str, provider: &str) -> bool {
+    [(Part::Tenant, tenant), (Part::Provider, provider)].into_iter().any(|(part, wanted)| {
+        matches!(scope.get(part), Some(Selector::One(name)) if !wanted.is_empty() && name == wanted)
+    })
 }

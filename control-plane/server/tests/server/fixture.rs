@@ -6,7 +6,9 @@ use sluicegate_control_server::{Config, ControlPlane, ServeError};
 use sluicegate_model::{seal::SealKey, secret::Secret};
 use sluicegate_proto::{
     admin::v1::{self as pb, admin_client::AdminClient},
+    quota::v1::quota_client::QuotaClient,
     resource::v1::{self as resource, resource::Spec, secret_source::Source},
+    usage::v1::usage_client::UsageClient,
 };
 use sluicegate_protocol::policy::ServerConfig;
 use sluicegate_store::embedded::EmbeddedStore;
@@ -64,11 +66,12 @@ impl Served {
 
     async fn over(dir: &Path, policy: ServerConfig) -> Self {
         let (store, _) = EmbeddedStore::open(dir).unwrap();
+        let ledger = Arc::new(store.ledger().unwrap());
         let config = Config {
             admin_token: Some(Secret::new(ADMIN)),
             node_token: Some(Secret::new(NODE)),
             policy,
-            ..Config::new(Arc::new(store), SealKey::generate().unwrap(), "replica-1")
+            ..Config::new(Arc::new(store), ledger, SealKey::generate().unwrap(), "replica-1")
         };
         let (control_plane, issued) = ControlPlane::start(config).await.unwrap();
         assert!(issued.admin.is_none() && issued.node.is_none());
@@ -105,6 +108,20 @@ impl Served {
         AdminClient::with_interceptor(self.channel().await, Bearer(token))
     }
 
+    pub(crate) async fn quota(&self, token: Option<&'static str>) -> Quota {
+        QuotaClient::with_interceptor(self.channel().await, Bearer(token))
+    }
+
+    pub(crate) async fn usage(&self, token: Option<&'static str>) -> Usage {
+        UsageClient::with_interceptor(self.channel().await, Bearer(token))
+    }
+
+    /// The metrics hold this line.
+    pub(crate) async fn counts(&self, line: &str) {
+        let (_, metrics) = self.page("/metrics").await;
+        assert!(metrics.lines().any(|found| found == line), "{metrics}\n  lacks: {line}");
+    }
+
     /// Status line and body of a page.
     pub(crate) async fn page(&self, path: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.http).await.unwrap();
@@ -123,6 +140,8 @@ impl Served {
     }
 }
 
+pub(crate) type Quota = QuotaClient<InterceptedService<Channel, Bearer>>;
+pub(crate) type Usage = UsageClient<InterceptedService<Channel, Bearer>>;
 pub(crate) type Admin = AdminClient<InterceptedService<Channel, Bearer>>;
 
 /// Puts a token into every call.
@@ -190,6 +209,17 @@ pub(crate) fn credential(name: &str, value: &str) -> resource::Resource {
         name: name.into(),
         provider: "p".into(),
         secret: Some(resource::SecretSource { source, sealed: Default::default() }),
+        ..Default::default()
+    }))
+}
+
+/// A limit of requests for each key.
+pub(crate) fn limit(name: &str, rate: &str) -> resource::Resource {
+    wrap(Spec::Limit(resource::Limit {
+        name: name.into(),
+        scope: Some(resource::LimitScope { key: "*".into(), ..Default::default() }),
+        dimension: "requests".into(),
+        rate: rate.into(),
         ..Default::default()
     }))
 }

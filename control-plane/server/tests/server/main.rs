@@ -9,5 +9,7 @@ mod doors;
 mod fixture;
 mod node;
 mod policy;
+mod quota;
 mod stop;
+mod usage;
 mod watch;

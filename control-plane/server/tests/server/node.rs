@@ -130,7 +130,16 @@ impl Node {
                     }
                 }
                 ClientAction::StatusDue => {
-                    let status = pb::Status { requests_in_flight: 3, ..Default::default() };
+                    let ledger = pb::LedgerStatus {
+                        mode: format!("last_share{}", "!".repeat(9_000)),
+                        usage_waiting: 5,
+                        ..Default::default()
+                    };
+                    let status = pb::Status {
+                        requests_in_flight: 3,
+                        ledger: Some(ledger),
+                        ..Default::default()
+                    };
                     drop(self.outbound.send(self.session.status(status)).await);
                 }
                 ClientAction::Reconnect(reason) => panic!("{reason}"),

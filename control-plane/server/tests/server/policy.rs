@@ -223,3 +223,19 @@ async fn a_large_state_comes_in_parts() {
     assert_eq!(node.state().entries.len(), 8_000);
     assert_eq!(node.applied.len(), 1);
 }
+
+/// How a data plane gets along without the ledger shows in the fleet view, bounded.
+#[tokio::test]
+async fn the_fleet_view_tells_what_data_planes_say_of_the_ledger() {
+    let served = Served::hasty().await;
+    let mut node = Node::connect(&served, "dp-1", LaneState::default()).await.unwrap();
+    let mut admin = served.admin().await;
+    let shown = plane(&mut admin, |plane| plane.ledger.is_some());
+    let plane = tokio::select! {
+        plane = shown => plane,
+        ended = node.live(accept, |_| false) => panic!("{ended:?}"),
+    };
+    let ledger = plane.ledger.unwrap();
+    assert_eq!((plane.requests_in_flight, ledger.usage_waiting), (3, 5));
+    assert!(ledger.mode.starts_with("last_share!") && ledger.mode.len() <= 256);
+}

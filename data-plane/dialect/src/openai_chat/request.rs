@@ -18,6 +18,9 @@ pub(super) fn translate(call: &Call, upstream_model: &str) -> UpstreamCall {
     if ask {
         ask_for_usage(call, &mut splices);
     }
+    if let Some(cap) = call.send_cap {
+        cap_output(call, cap, upstream_model, &mut splices);
+    }
     UpstreamCall { body: splices.apply(&call.body), hide_usage: ask }
 }
 
@@ -38,6 +41,28 @@ fn ask_for_usage(call: &Call, splices: &mut Splices) {
             splices.replace(*insert_at..*insert_at, member);
         }
     }
+}
+
+/// Bounds the answer of a caller that has not.
+fn cap_output(call: &Call, cap: u64, upstream_model: &str, splices: &mut Splices) {
+    match call.endpoint {
+        Endpoint::Embeddings => {}
+        _ if !call.uncapped.is_empty() => {
+            for span in &call.uncapped {
+                splices.replace(span.clone(), cap.to_string());
+            }
+        }
+        Endpoint::Chat | Endpoint::Completions => {
+            let member = cap_member(call.endpoint, upstream_model);
+            splices.replace(call.insert_at..call.insert_at, format!("\"{member}\":{cap},"));
+        }
+    }
+}
+
+/// OpenAI's reasoning models refuse `max_tokens`; most other servers know nothing else.
+fn cap_member(endpoint: Endpoint, upstream_model: &str) -> &'static str {
+    let reasoning = ["o1", "o3", "o4", "gpt-5"].iter().any(|name| upstream_model.starts_with(name));
+    if endpoint == Endpoint::Chat && reasoning { "max_completion_tokens" } else { "max_tokens" }
 }
 
 fn quoted(text: &str) -> Bytes {
@@ -81,6 +106,22 @@ mod tests {
             r#"{"model":"m","stream":true,"stream_options":null}"#,
             "m",
             r#"{"model":"m","stream":true,"stream_options":{"include_usage":true}}"#,
+        );
+
+        let capped = |body: &'static str, model: &str| {
+            let mut call =
+                Call::parse(Endpoint::Chat, Bytes::from_static(body.as_bytes())).unwrap();
+            call.send_cap = Some(64);
+            translate(&call, model).body
+        };
+        assert_eq!(capped(r#"{"model":"m"}"#, "m"), r#"{"max_tokens":64,"model":"m"}"#);
+        assert_eq!(
+            capped(r#"{"model":"o3"}"#, "o3"),
+            r#"{"max_completion_tokens":64,"model":"o3"}"#
+        );
+        assert_eq!(
+            capped(r#"{"model":"m","max_tokens":-1}"#, "m"),
+            r#"{"model":"m","max_tokens":64}"#
         );
 
         #[track_caller]

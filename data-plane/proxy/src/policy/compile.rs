@@ -8,13 +8,13 @@ use std::{
 use prost::Message;
 use sluicegate_dialect::{Endpoint, registry};
 use sluicegate_model::{
-    Resource, ResourceSet,
+    Resource, ResourceRef, ResourceSet,
     resource::{self, NamePattern, SecretSource},
 };
 use sluicegate_proto::{policy::v1 as pb, resource::v1 as resource_pb};
 use sluicegate_protocol::policy::{Body, Change, Key, SCHEMA};
 
-use super::{Caller, Credential, Model, Policy, Provider, Target};
+use super::{Caller, Credential, Model, Policy, Provider, Target, limits::Limits};
 use crate::upstream::Clients;
 
 /// Keeps what was parsed, so that a change costs what it changes.
@@ -77,7 +77,9 @@ impl Compiler {
         }
         let set = ResourceSet::new(parsed.values().map(|parsed| parsed.resource.clone()))
             .map_err(|violations| violations.to_string())?;
-        let policy = build(&set, change.to.revision, &self.clients)?;
+        let versions =
+            parsed.values().map(|parsed| (parsed.resource.reference(), parsed.version)).collect();
+        let policy = build(&set, &versions, change.to.revision, &self.clients)?;
         Ok(Compiled { policy: Arc::new(policy), rejected, parsed })
     }
 
@@ -104,7 +106,12 @@ fn parse(key: &Key, body: &Body) -> Result<Resource, String> {
     Ok(resource)
 }
 
-fn build(set: &ResourceSet, revision: u64, clients: &Clients) -> Result<Policy, String> {
+fn build(
+    set: &ResourceSet,
+    versions: &HashMap<ResourceRef, u64>,
+    revision: u64,
+    clients: &Clients,
+) -> Result<Policy, String> {
     let mut credentials: HashMap<&str, Vec<Arc<Credential>>> = HashMap::new();
     let mut secrets: Vec<&resource::Credential> = Vec::new();
     for (_, resource) in set.iter() {
@@ -125,16 +132,18 @@ fn build(set: &ResourceSet, revision: u64, clients: &Clients) -> Result<Policy, 
         providers.insert(&spec.name, Arc::new(provider(spec, own, clients)?));
     }
 
-    let mut policy = Policy { revision, ..Policy::default() };
-    for (_, resource) in set.iter() {
+    let parents = parents(set);
+    let mut policy = Policy { revision, limits: limits(set), ..Policy::default() };
+    for (reference, resource) in set.iter() {
         match resource {
             Resource::ApiKey(spec) => {
                 if let Some(hash) = spec.hash {
-                    policy.callers.insert(hash, Arc::new(caller(spec)));
+                    policy.callers.insert(hash, Arc::new(caller(spec, &parents)));
                 }
             }
             Resource::Model(spec) => {
-                let model = Arc::new(model(spec, &providers)?);
+                let version = versions.get(reference).copied().unwrap_or(0);
+                let model = Arc::new(model(spec, version, &providers)?);
                 policy.models.insert(spec.name.clone(), model.clone());
                 for alias in &spec.aliases {
                     match alias {
@@ -147,7 +156,11 @@ fn build(set: &ResourceSet, revision: u64, clients: &Clients) -> Result<Policy, 
                     }
                 }
             }
-            Resource::Provider(_) | Resource::Credential(_) | Resource::Tenant(_) => {}
+            Resource::Provider(_)
+            | Resource::Credential(_)
+            | Resource::Tenant(_)
+            | Resource::Limit(_)
+            | Resource::Override(_) => {}
         }
     }
     policy.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
@@ -203,9 +216,38 @@ fn credential(
     Ok(Credential { name: spec.name.clone(), header, weight: spec.weight })
 }
 
-fn caller(spec: &resource::ApiKey) -> Caller {
+/// The tenant above each tenant that has one.
+fn parents(set: &ResourceSet) -> HashMap<&str, &str> {
+    set.iter()
+        .filter_map(|(_, resource)| match resource {
+            Resource::Tenant(spec) => Some((spec.name.as_str(), spec.parent.as_deref()?)),
+            _ => None,
+        })
+        .collect()
+}
+
+fn limits(set: &ResourceSet) -> Limits {
+    let overrides: Vec<_> = set
+        .iter()
+        .filter_map(|(_, resource)| match resource {
+            Resource::Override(spec) => Some(spec),
+            _ => None,
+        })
+        .collect();
+    let limits = set.iter().filter_map(|(_, resource)| match resource {
+        Resource::Limit(spec) => Some(spec),
+        _ => None,
+    });
+    Limits::new(limits, &overrides)
+}
+
+fn caller(spec: &resource::ApiKey, parents: &HashMap<&str, &str>) -> Caller {
+    // The set has no cycles.
+    let tenants =
+        std::iter::successors(spec.tenant.as_deref(), |tenant| parents.get(tenant).copied());
     Caller {
         key: spec.name.clone(),
+        tenants: tenants.map(str::to_owned).collect(),
         tenant: spec.tenant.clone(),
         user: spec.user.clone(),
         models: spec.models.clone(),
@@ -216,6 +258,7 @@ fn caller(spec: &resource::ApiKey) -> Caller {
 
 fn model(
     spec: &resource::Model,
+    version: u64,
     providers: &HashMap<&str, Arc<Provider>>,
 ) -> Result<Model, String> {
     let mut targets = Vec::with_capacity(spec.targets.len());
@@ -236,6 +279,11 @@ fn model(
         targets,
         max_attempts: spec.max_attempts,
         owned_by: spec.owned_by.clone(),
+        version,
+        units: spec.units,
+        prices: spec.prices,
+        output_cap: spec.output_cap,
+        tokenizer: spec.tokenizer,
     })
 }
 

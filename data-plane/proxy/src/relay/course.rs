@@ -22,11 +22,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::clocks::{self, Clocks};
 use crate::{
-    attempt::OpenStream,
-    refusal::Refusal,
-    report::Report,
-    route::Choice,
-    settle::{Estimate, settle},
+    attempt::OpenStream, refusal::Refusal, report::Report, route::Choice, settle::settle,
     upstream::decode::Decoded,
 };
 
@@ -46,7 +42,8 @@ pub(super) struct Course {
     /// Fires when the process cannot wait for streams any longer.
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     report: Option<Report>,
-    estimate: Estimate,
+    /// Tokens of output that were written down.
+    noted: u64,
     choice: Choice,
     started: Instant,
     /// When the caller's connection last asked for more.
@@ -66,7 +63,6 @@ impl Course {
     pub(super) fn new(
         stream: OpenStream,
         choice: Choice,
-        estimate: Estimate,
         report: Report,
         cut: CancellationToken,
     ) -> Self {
@@ -79,7 +75,7 @@ impl Course {
             clocks: Clocks::new(stream.timeouts, stream.total),
             cut: Box::pin(cut.cancelled_owned()),
             report: Some(report),
-            estimate,
+            noted: 0,
             choice,
             started: stream.started,
             polled_at: Instant::now(),
@@ -270,6 +266,14 @@ impl Course {
         }
     }
 
+    /// Request, attempt and tokens of output, if there are more of them than were told before.
+    pub(super) fn progress(&mut self) -> Option<(u64, u32, u64)> {
+        let bill = self.report.as_ref()?.bill.as_ref()?;
+        let (request, attempt) = bill.running()?;
+        let tokens = self.reader.output_chars().div_ceil(4);
+        (std::mem::replace(&mut self.noted, tokens) != tokens).then_some((request, attempt, tokens))
+    }
+
     /// The caller's connection lets go: what passed until now is what it cost.
     pub(super) fn leave(&mut self) {
         if !self.over {
@@ -291,7 +295,7 @@ impl Course {
             attempt.status = Some(200);
             attempt.duration_ms = elapsed;
         }
-        settle(report, self.reader.usage(), self.estimate, self.reader.output_chars());
+        settle(report, self.reader.usage(), self.reader.output_chars());
     }
 
     /// Everything was taken: the record is complete, and the connection may be used again once its

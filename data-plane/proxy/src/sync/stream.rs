@@ -134,6 +134,7 @@ async fn act(
                     requests_in_flight: u32::try_from(shared.metrics.in_flight.get()).unwrap_or(0),
                     uptime_ms: u64::try_from(shared.begun.elapsed().as_millis())
                         .unwrap_or(u64::MAX),
+                    ledger: Some(shared.metrics.ledger_status()),
                     ..pb::Status::default()
                 });
                 send(outbox, status).await?;

@@ -9,13 +9,13 @@ use sluicegate_store::{
     ConfigStore,
     embedded::EmbeddedStore,
     etcd::{Credentials, EtcdConfig, EtcdStore, EtcdTls},
+    ledger::Ledger,
 };
-
 use sluicegate_telemetry::task;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{ControlPlaneArgs, EtcdArgs, signal, state};
+use super::{ControlPlaneArgs, EtcdArgs, ledger, signal, state};
 use crate::output;
 
 /// Runs a control plane until a signal ends it.
@@ -30,9 +30,10 @@ pub(crate) async fn control_plane(args: ControlPlaneArgs) -> anyhow::Result<()> 
     state::directory(&args.state_dir)?;
     let seal_file = args.seal_key_file.clone().unwrap_or_else(|| args.state_dir.join("seal.key"));
     // An embedded store takes the folder; before that nothing in it may be touched.
-    let store = store(&args.etcd, &args.state_dir).await?;
+    let (store, ledger) = stores(&args).await?;
     let seal_key = state::seal_key(&seal_file)?;
     let location = format!("{} ({})", store.location(), store.kind());
+    let ledger_location = format!("{} ({})", ledger.location(), ledger.kind());
 
     let scheme = if tls.is_some() { "https" } else { "http" };
     output::line(&format!(
@@ -46,6 +47,7 @@ pub(crate) async fn control_plane(args: ControlPlaneArgs) -> anyhow::Result<()> 
         http.local_addr()?
     ));
     output::line(&format!("  state          {location}"));
+    output::line(&format!("  ledger         {ledger_location}"));
     output::line(&format!("  seal key       {}", seal_file.display()));
     if tls.is_none() && !args.listen.ip().is_loopback() {
         tracing::warn!(
@@ -59,7 +61,7 @@ pub(crate) async fn control_plane(args: ControlPlaneArgs) -> anyhow::Result<()> 
         node_token: state::token_from_env("SLUICEGATE_NODE_TOKEN"),
         reset_admin_token: args.reset_admin_token,
         reset_seal_key: args.reset_seal_key,
-        ..Config::new(store, seal_key, args.replica_id.clone())
+        ..Config::new(store, ledger, seal_key, args.replica_id.clone())
     };
     let starting = CancellationToken::new();
     let waiting = {
@@ -93,14 +95,40 @@ fn print_once(what: &str, variable: &str, token: &Secret) {
     output::line(&format!("    export {variable}={}", token.expose()));
 }
 
-/// The store that the options name.
+/// The store and the ledger that the options name.
 ///
 /// # Errors
-/// When its options make no sense, or the embedded file is in use.
-async fn store(etcd: &EtcdArgs, state_dir: &Path) -> anyhow::Result<Arc<dyn ConfigStore>> {
-    if etcd.etcd.is_empty() {
-        return Ok(embedded(state_dir)?.0);
+/// When options make no sense, the embedded file is in use, or the Redis is not fit.
+async fn stores(
+    args: &ControlPlaneArgs,
+) -> anyhow::Result<(Arc<dyn ConfigStore>, Arc<dyn Ledger>)> {
+    let redis = ledger::shared(&args.redis).await?;
+    if args.etcd.etcd.is_empty() {
+        let file = embedded(&args.state_dir)?;
+        let ledger = match redis {
+            Some(redis) => redis,
+            None => ledger::of(&file.store)?,
+        };
+        return Ok((file.store, ledger));
     }
+    let ledger = match redis {
+        Some(redis) => redis,
+        None => {
+            let what = "limits and usage are counted in a file of this replica alone: with a second \
+                 replica each would grant every limit in full; give --redis";
+            tracing::warn!(state_dir = %args.state_dir.display(), "{what}");
+            output::line(&format!("  notice: {what}"));
+            ledger::of(&embedded(&args.state_dir)?.store)?
+        }
+    };
+    Ok((etcd(&args.etcd).await?, ledger))
+}
+
+/// The etcd that the options name.
+///
+/// # Errors
+/// When the options make no sense.
+async fn etcd(etcd: &EtcdArgs) -> anyhow::Result<Arc<dyn ConfigStore>> {
     let mut config = EtcdConfig::new(etcd.etcd.iter().cloned());
     config.prefix.clone_from(&etcd.etcd_prefix);
     if let Some(user) = &etcd.etcd_user {
@@ -118,19 +146,25 @@ async fn store(etcd: &EtcdArgs, state_dir: &Path) -> anyhow::Result<Arc<dyn Conf
     Ok(Arc::new(EtcdStore::connect(config).await?))
 }
 
-/// The embedded store, with everything worth saying about it said. The second value tells whether
-/// the file was damaged and the store begins anew.
+/// The file that holds what a single machine has to keep.
+pub(super) struct Embedded {
+    pub(super) store: Arc<EmbeddedStore>,
+    /// The file was damaged and the store begins anew.
+    pub(super) damaged: bool,
+}
+
+/// The embedded store, with everything worth saying about it said.
 ///
 /// # Errors
 /// When the file is in use or the folder cannot be used.
-pub(super) fn embedded(state_dir: &Path) -> anyhow::Result<(Arc<dyn ConfigStore>, bool)> {
+pub(super) fn embedded(state_dir: &Path) -> anyhow::Result<Embedded> {
     let (store, notices) = EmbeddedStore::open(state_dir)?;
     let damaged = !notices.is_empty();
     for notice in notices {
         output::line(&format!("  notice: {notice}"));
         tracing::warn!("{notice}");
     }
-    Ok((Arc::new(store), damaged))
+    Ok(Embedded { store: Arc::new(store), damaged })
 }
 
 fn tls(args: &ControlPlaneArgs) -> anyhow::Result<Option<Tls>> {

@@ -3,18 +3,22 @@
 use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
+use sluicegate_journal::{Journal, Options};
 use sluicegate_model::secret::Secret;
 use sluicegate_proto::policy::v1::NodeIdentity;
 use sluicegate_proxy::{
     Gateway,
+    estimate::Learned,
     metrics::Metrics,
     ops::{self, Ops},
     policy::Current,
+    quota::{Quota, QuotaClient},
     relay::Streams,
     report::Reporter,
     server,
     sync::{self, PolicySync, SyncConfig, cache::Cache},
     upstream::Clients,
+    usage::{self, Reporting, UsageLog},
 };
 use sluicegate_telemetry::{
     record::RecordSink,
@@ -25,6 +29,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AccessLog, DataPlaneArgs, TrafficArgs, signal, state};
 use crate::output;
+
+/// How long a data plane that stops may take to report its last usage; the rest is sent after the
+/// next start.
+const LAST_REPORT: Duration = Duration::from_secs(2);
 
 /// Runs a data plane until a signal ends it.
 ///
@@ -149,14 +157,38 @@ impl DataPlane {
         };
         let current = Arc::new(Current::default());
         let clients = Clients::with_web_roots();
+        let (endpoints, token) = (config.endpoints.clone(), config.token.clone());
+        let (node_id, incarnation) = (config.node.node_id.clone(), config.node.incarnation);
         let (sync, notices) =
             PolicySync::start(config, cache, current.clone(), clients, metrics.clone());
         for notice in notices {
             tracing::warn!("{notice}");
         }
         let status = sync.status();
+        let folder = setup.state_dir.join("usage");
+        let mut options = Options::new(folder, node_id.clone(), incarnation);
+        options.limit_bytes = args.usage_journal_bytes;
+        // The policy of the last run tells what it was worth that was left unfinished.
+        let last_good = current.load();
+        let (journal, recovered) = Journal::open(options, |started, output_tokens| {
+            usage::recovered_price(last_good.as_deref(), started, output_tokens)
+        })?;
+        let log = UsageLog::new(journal, metrics.clone());
+        let quota = Quota::new(metrics.clone(), log.clone());
+        let exchange = QuotaClient::start(
+            quota.clone(),
+            current.clone(),
+            &endpoints,
+            &token,
+            node_id.clone(),
+            incarnation,
+        );
+        let reporting = Reporting::start(&log, recovered, &current, &endpoints, &token, node_id);
         let gateway = Arc::new(Gateway {
             current,
+            quota: quota.clone(),
+            learned: Learned::default(),
+            usage: log.clone(),
             reporter: Reporter { sink, metrics: metrics.clone() },
             max_body: args.max_body_bytes,
             cut: CancellationToken::new(),
@@ -164,15 +196,18 @@ impl DataPlane {
         });
         let watched = gateway.clone();
         let watching = AbortOnDrop(task::spawn("streams", async move {
-            watched.streams.look_after().await;
+            watched.streams.look_after(&watched.usage).await;
         }));
         let ops_stop = CancellationToken::new();
-        let ops = Ops { metrics, status: status.clone(), draining: stop.clone() };
+        let ops =
+            Ops { metrics, status: status.clone(), quota: quota.clone(), draining: stop.clone() };
         task::spawn("ops", ops::serve(self.ops, ops, ops_stop.clone()));
         let drain = Duration::from_millis(args.drain_ms);
         let serving = task::spawn("traffic", async move {
             server::serve(self.traffic, gateway, drain, stop).await;
-            drop((sync, watching));
+            // What was used last is written down, and sent as far as there is time.
+            tokio::join!(quota.hand_back(LAST_REPORT), log.flush(LAST_REPORT));
+            drop((sync, watching, exchange, reporting));
             ops_stop.cancel();
         });
         Ok(Running { status, serving, writer })

@@ -14,7 +14,7 @@ use sluicegate_proto::{
     resource::v1::{ApiKey, Resource, SecretSource, resource::Spec, secret_source::Source},
 };
 use sluicegate_proxy::sync::cache::Cache;
-use sluicegate_store::ConfigStore;
+use sluicegate_store::embedded::EmbeddedStore;
 use sluicegate_telemetry::task;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +25,7 @@ use super::{
     config_file::ConfigFile,
     control_plane,
     data_plane::{DataPlane, Setup},
+    ledger,
     owned::Owned,
     quickstart::{self, Quickstart},
     signal, state,
@@ -65,9 +66,10 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     let cache = args.state_dir.join("data-plane");
     // Opening the store takes the folder: before that nothing in it may be touched, since another
     // process may be using it.
-    let (store, damaged) = control_plane::embedded(&args.state_dir)?;
+    let file = control_plane::embedded(&args.state_dir)?;
+    let damaged = file.damaged;
     let tokens = Tokens::prepare(&args.state_dir)?;
-    let plane = start_control_plane(&args, store, &tokens).await?;
+    let plane = start_control_plane(&args, file.store, &tokens).await?;
     let published = plane.publication().subscribe();
     let control_stop = CancellationToken::new();
     let control = {
@@ -172,15 +174,16 @@ fn read_or_make(path: &Path, prefix: &str) -> anyhow::Result<Secret> {
 
 async fn start_control_plane(
     args: &RunArgs,
-    store: Arc<dyn ConfigStore>,
+    store: Arc<EmbeddedStore>,
     tokens: &Tokens,
 ) -> anyhow::Result<ControlPlane> {
     let seal_key = state::seal_key(&args.state_dir.join("seal.key"))?;
+    let ledger = ledger::of(&store)?;
     let config = Config {
         admin_token: Some(tokens.admin.clone()),
         node_token: Some(tokens.node.clone()),
         reset_seal_key: args.reset_seal_key,
-        ..Config::new(store, seal_key, "local")
+        ..Config::new(store, ledger, seal_key, "local")
     };
     let (plane, _) = ControlPlane::start(config).await.context("the control plane cannot start")?;
     Ok(plane)

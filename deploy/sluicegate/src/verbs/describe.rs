@@ -2,10 +2,10 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use sluicegate_model::{Kind, ResourceRef, resource::NamePattern};
+use sluicegate_model::{Kind, ResourceRef, resource::NamePattern, scope::Part};
 use sluicegate_proto::{
     admin::v1::{ListRequest, VersionedResource},
-    resource::v1::resource::Spec,
+    resource::v1::{LimitScope, resource::Spec},
 };
 
 use super::{get, resources};
@@ -83,15 +83,23 @@ pub(crate) async fn run(args: DescribeArgs) -> Result<(), Failure> {
     }
 }
 
+/// Kinds that a scope may name, and what changes a limit or is changed.
+const NAMED_AND_OVERRIDES: [Kind; 6] =
+    [Kind::Provider, Kind::Credential, Kind::Model, Kind::Tenant, Kind::ApiKey, Kind::Override];
+const NAMED_AND_LIMITS: [Kind; 6] =
+    [Kind::Provider, Kind::Credential, Kind::Model, Kind::Tenant, Kind::ApiKey, Kind::Limit];
+
 /// Kinds that refer to a kind or that it refers to.
 fn neighbour_kinds(kind: Kind) -> &'static [Kind] {
     match kind {
-        Kind::Provider => &[Kind::Credential, Kind::Model],
-        Kind::Credential => &[Kind::Provider],
-        Kind::Model => &[Kind::Provider, Kind::ApiKey],
-        Kind::Tenant => &[Kind::Tenant, Kind::ApiKey],
-        Kind::ApiKey => &[Kind::Tenant, Kind::Model],
-        Kind::Limit | Kind::Degradation | Kind::Access => &[],
+        Kind::Provider => &[Kind::Credential, Kind::Model, Kind::Limit, Kind::Override],
+        Kind::Credential => &[Kind::Provider, Kind::Limit, Kind::Override],
+        Kind::Model => &[Kind::Provider, Kind::ApiKey, Kind::Limit, Kind::Override],
+        Kind::Tenant => &[Kind::Tenant, Kind::ApiKey, Kind::Limit, Kind::Override],
+        Kind::ApiKey => &[Kind::Tenant, Kind::Model, Kind::Limit, Kind::Override],
+        Kind::Limit => &NAMED_AND_OVERRIDES,
+        Kind::Override => &NAMED_AND_LIMITS,
+        Kind::Degradation | Kind::Access => &[],
     }
 }
 
@@ -135,8 +143,28 @@ fn fields(from: &VersionedResource, to: &VersionedResource) -> Vec<String> {
                 })
             })
         }
+        (Some(Spec::Override(from)), Some(Spec::Limit(to))) => one(from.limit == to.name, "limit"),
+        (Some(Spec::Limit(from)), Some(to)) => named("scope", from.scope.as_ref(), to),
+        (Some(Spec::Override(from)), Some(to)) => named("subject", from.subject.as_ref(), to),
         _ => Vec::new(),
     }
+}
+
+/// The part of a scope that names a resource.
+fn named(field: &str, scope: Option<&LimitScope>, to: &Spec) -> Vec<String> {
+    let (part, name) = match to {
+        Spec::Tenant(to) => (Part::Tenant, &to.name),
+        Spec::ApiKey(to) => (Part::Key, &to.name),
+        Spec::Model(to) => (Part::Model, &to.name),
+        Spec::Provider(to) => (Part::Provider, &to.name),
+        Spec::Credential(to) => (Part::Credential, &to.name),
+        Spec::Limit(_) | Spec::Override(_) | Spec::Degradation(_) | Spec::Access(_) => {
+            return Vec::new();
+        }
+    };
+    let parts = scope.map(resources::scope_parts).into_iter().flatten();
+    let matching = parts.filter(|(of, value)| *of == part && value == name);
+    matching.map(|(part, _)| format!("{field}.{}", part.name())).collect()
 }
 
 fn numbered<T>(field: &str, items: &[T], matches: impl Fn(&T) -> bool) -> Vec<String> {
@@ -182,6 +210,8 @@ models:
   - { name: m, aliases: [best], targets: [{ provider: p }, { provider: p, model: x }] }
 tenants: [{ name: t }, { name: u, parent: t }]
 api_keys: [{ name: k, tenant: t, models: [other, best], secret: { value: sk-caller } }]
+limits: [{ name: l, scope: { tenant: t, key: '*' }, dimension: requests, rate: 1/s }]
+overrides: [{ name: o, limit: l, subject: { key: k }, rate: 2/s }]
 ";
         let document = Document::parse("f", text, References::Closed).unwrap();
         let all: Vec<_> = document
@@ -204,5 +234,9 @@ api_keys: [{ name: k, tenant: t, models: [other, best], secret: { value: sk-call
         check("k", "t", &["tenant"]);
         check("k", "m", &["models[1]"]);
         check("p", "m", &[]);
+        check("o", "l", &["limit"]);
+        check("o", "k", &["subject.key"]);
+        check("l", "t", &["scope.tenant"]);
+        check("l", "k", &[]);
     }
 }

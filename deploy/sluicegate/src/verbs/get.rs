@@ -27,7 +27,7 @@ YAML is the form of files, ready for 'apply'; JSON adds versions. Secrets are ne
 that the control plane holds appears as its fingerprint, and applied back it stays what it is.")]
 pub(crate) struct GetArgs {
     /// Kind to list; without it everything: provider, credential, model, tenant, api_key, limit,
-    /// degradation, access
+    /// override, degradation, access
     #[arg(value_parser = KindParser, hide_possible_values = true)]
     kind: Option<Kind>,
     /// One resource

@@ -54,6 +54,11 @@ tenants:
 
 api_keys:                             # callers send "Authorization: Bearer KEY"
   - { name: first, tenant: default, secret: { value: KEY } }
+
+# limits:                             # who may use how much; '*' counts each apart
+  # - { name: key-rpm, scope: { key: "*" }, dimension: requests, rate: 10/second;300/minute }
+  # - { name: tenant-tpm, scope: { tenant: "*" }, dimension: tokens, rate: 100000/minute }
+  # - { name: budget, scope: { tenant: default }, dimension: cost, amount: 50, window: month }
 "#;
 
 fn text(key: &Secret) -> String {
@@ -103,7 +108,8 @@ mod tests {
         assert_eq!(count(&text), 4);
         let everything = text.replace("  # - ", "  - ").replace("  #   ", "    ");
         let everything = everything.replace("      # - {", "      - {");
-        assert_eq!(count(&everything), 6, "{everything}");
+        let everything = everything.replace("# limits:", "limits:");
+        assert_eq!(count(&everything), 9, "{everything}");
 
         #[track_caller]
         fn count(text: &str) -> usize {

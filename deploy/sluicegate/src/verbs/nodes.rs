@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use sluicegate_proto::{
     admin::v1::{DataPlane, FleetStatusReply, FleetStatusRequest},
-    policy::v1::{Point, Rejected},
+    policy::v1::{LedgerStatus, Point, Rejected},
 };
 
 use crate::{
@@ -15,8 +15,21 @@ use crate::{
     output::{Format, Output, Table, clean, count, duration_ms, print},
 };
 
-const COLUMNS: [&str; 9] =
-    ["node", "address", "build", "revision", "lag", "rejected", "in_flight", "uptime", "state"];
+const COLUMNS: [&str; 10] = [
+    "node",
+    "address",
+    "build",
+    "revision",
+    "lag",
+    "rejected",
+    "in_flight",
+    "uptime",
+    "ledger",
+    "state",
+];
+
+/// Age from which usage that waits is worth telling, in milliseconds.
+const LATE_MS: u64 = 10_000;
 
 /// Puts the cursor home and clears the screen.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
@@ -29,7 +42,7 @@ Examples:
   sluicegate nodes -o json | jq '.nodes[] | select(.lag_ms > 5000) | .node'
 
 Columns: the revision that the data plane runs, for how long it has been behind, how many resources
-it refused, requests in flight.")]
+it refused, requests in flight, how it holds limits and what usage waits to be counted.")]
 pub(crate) struct NodesArgs {
     /// Show it again and again, until Ctrl-C
     #[arg(short, long)]
@@ -119,7 +132,7 @@ fn node(plane: &DataPlane) -> (String, String, String) {
     (node.node_id, address, node.build)
 }
 
-fn row(plane: &DataPlane, head: Option<&Point>) -> [String; 9] {
+fn row(plane: &DataPlane, head: Option<&Point>) -> [String; 10] {
     let (name, address, build) = node(plane);
     [
         name,
@@ -134,8 +147,25 @@ fn row(plane: &DataPlane, head: Option<&Point>) -> [String; 9] {
         plane.rejected.len().to_string(),
         plane.requests_in_flight.to_string(),
         duration_ms(plane.uptime_ms),
+        plane.ledger.as_ref().map(ledger).unwrap_or_default(),
         if plane.connected { "connected" } else { "away" }.to_owned(),
     ]
+}
+
+/// How a data plane gets along with limits and usage, in a few words.
+fn ledger(ledger: &LedgerStatus) -> String {
+    let mut said = vec![ledger.mode.clone()];
+    if ledger.mode != "ok" {
+        said.push(format!("for {}", duration_ms(ledger.degraded_ms)));
+    }
+    if ledger.usage_waiting > 0 && (ledger.mode != "ok" || ledger.oldest_ms > LATE_MS) {
+        let oldest = duration_ms(ledger.oldest_ms);
+        said.push(format!("{} uncounted, oldest {oldest}", ledger.usage_waiting));
+    }
+    if ledger.dropped > 0 {
+        said.push(format!("{} lost", ledger.dropped));
+    }
+    said.join(", ")
 }
 
 /// Revisions compare only within one epoch.
@@ -183,6 +213,14 @@ fn value(reply: &FleetStatusReply) -> Value {
             "requests_in_flight": plane.requests_in_flight,
             "uptime_ms": plane.uptime_ms,
             "peer": plane.peer,
+            "ledger": plane.ledger.as_ref().map(|ledger| json!({
+                "mode": ledger.mode,
+                "degraded_ms": ledger.degraded_ms,
+                "usage_waiting": ledger.usage_waiting,
+                "oldest_ms": ledger.oldest_ms,
+                "journal_bytes": ledger.journal_bytes,
+                "dropped": ledger.dropped,
+            })),
         })
     });
     json!({

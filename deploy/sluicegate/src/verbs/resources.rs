@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use sluicegate_model::{Kind, resource, schema};
+use sluicegate_model::{Kind, resource, schema, scope::Part};
 use sluicegate_proto::{
     admin::v1::{ListRequest, VersionedResource},
-    resource::v1::{SecretSource, resource::Spec, secret_source::Source},
+    resource::v1::{Limit, LimitScope, SecretSource, resource::Spec, secret_source::Source},
 };
 
 use crate::{client::Client, failure::Failure};
@@ -84,7 +84,9 @@ pub(crate) fn columns(kind: Kind) -> &'static [&'static str] {
         Kind::Model => &["name", "aliases", "targets", "version"],
         Kind::Tenant => &["name", "parent", "version"],
         Kind::ApiKey => &["name", "tenant", "user", "models", "expires", "state", "version"],
-        Kind::Limit | Kind::Degradation | Kind::Access => &["name", "version"],
+        Kind::Limit => &["name", "scope", "dimension", "allows", "flags", "version"],
+        Kind::Override => &["name", "limit", "subject", "allows", "expires", "version"],
+        Kind::Degradation | Kind::Access => &["name", "version"],
     }
 }
 
@@ -133,7 +135,23 @@ pub(crate) fn cells(resource: &VersionedResource) -> Vec<String> {
             state(spec.disabled),
             version,
         ],
-        Some(Spec::Limit(_) | Spec::Degradation(_) | Spec::Access(_)) | None => {
+        Some(Spec::Limit(spec)) => vec![
+            spec.name.clone(),
+            spec.scope.as_ref().map(scope).unwrap_or_default(),
+            spec.dimension.clone(),
+            allows(&spec.rate, spec.burst, spec.amount, &spec.window),
+            flags(spec),
+            version,
+        ],
+        Some(Spec::Override(spec)) => vec![
+            spec.name.clone(),
+            spec.limit.clone(),
+            spec.subject.as_ref().map(scope).unwrap_or_default(),
+            allows(&spec.rate, spec.burst, spec.amount, ""),
+            if spec.expires_at.is_empty() { "never".to_owned() } else { spec.expires_at.clone() },
+            version,
+        ],
+        Some(Spec::Degradation(_) | Spec::Access(_)) | None => {
             let name = wire.map(resource::name_of).unwrap_or_default();
             vec![name.to_owned(), version]
         }
@@ -142,6 +160,52 @@ pub(crate) fn cells(resource: &VersionedResource) -> Vec<String> {
 
 fn state(disabled: bool) -> String {
     if disabled { "disabled" } else { "active" }.to_owned()
+}
+
+/// The parts of a scope that say something: `tenant=*,model=m`.
+pub(crate) fn scope(scope: &LimitScope) -> String {
+    let parts = scope_parts(scope).into_iter().filter(|(_, value)| !value.is_empty());
+    parts.map(|(part, value)| format!("{}={value}", part.name())).collect::<Vec<_>>().join(",")
+}
+
+/// What each part of a scope says; empty: nothing.
+pub(crate) fn scope_parts(scope: &LimitScope) -> [(Part, &str); Part::ALL.len()] {
+    Part::ALL.map(|part| {
+        let value = match part {
+            Part::Tenant => &scope.tenant,
+            Part::Key => &scope.key,
+            Part::User => &scope.user,
+            Part::Model => &scope.model,
+            Part::Provider => &scope.provider,
+            Part::Credential => &scope.credential,
+            Part::Address => &scope.address,
+            Part::App => &scope.app,
+        };
+        (part, value.as_str())
+    })
+}
+
+/// What a limit or an override lets through.
+pub(crate) fn allows(rate: &str, burst: Option<f64>, amount: Option<f64>, window: &str) -> String {
+    let mut said = Vec::new();
+    if !rate.is_empty() {
+        said.push(rate.to_owned());
+    }
+    if let Some(burst) = burst {
+        said.push(format!("burst {burst}"));
+    }
+    match amount {
+        Some(amount) if window.is_empty() => said.push(amount.to_string()),
+        Some(amount) => said.push(format!("{amount} a {window}")),
+        None => {}
+    }
+    said.join(", ")
+}
+
+fn flags(spec: &Limit) -> String {
+    let flags = [(spec.strict, "strict"), (spec.shadow, "shadow")];
+    let flags: Vec<_> = flags.into_iter().filter(|(set, _)| *set).map(|(_, name)| name).collect();
+    flags.join(",")
 }
 
 /// Where a secret comes from, never the secret.
@@ -182,6 +246,11 @@ api_keys:
     expires_at: "2030-01-01T00:00:00Z"
     metadata: { "a b": "1", c: "x: y # z" }
     hash: "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+limits:
+  - { name: rpm, scope: { key: "*" }, dimension: requests, rate: 3/second;100/minute, shadow: true }
+  - { name: budget, scope: { tenant: t, model: "*" }, dimension: cost, amount: 12.5, window: month, strict: true }
+overrides:
+  - { name: o, limit: rpm, subject: { key: k }, rate: 9/second, expires_at: "2030-01-01T00:00:00Z" }
 "#;
 
     fn resources() -> Vec<VersionedResource> {
@@ -219,5 +288,15 @@ api_keys:
         }
         let model = resources().into_iter().find(|one| reference(one).unwrap().1 == "m").unwrap();
         assert_eq!(cells(&model), ["m", "m-*", "p:m x0, q:org/m:1 x9 prio 1", "7"]);
+        let of = |name: &str| {
+            let all = resources();
+            cells(all.iter().find(|one| reference(one).unwrap().1 == name).unwrap())
+        };
+        assert_eq!(
+            of("budget"),
+            ["budget", "tenant=t,model=*", "cost", "12.5 a month", "strict", "7"]
+        );
+        assert_eq!(of("rpm")[3..5], ["3/second;100/minute", "shadow"]);
+        assert_eq!(of("o"), ["o", "rpm", "key=k", "9/second", "2030-01-01T00:00:00Z", "7"]);
     }
 }

@@ -46,6 +46,11 @@ pub(crate) struct State {
     /// Events that each watch gets before its stream ends.
     pub(crate) events: Vec<Vec<WatchEvent>>,
     pub(crate) watched: Vec<WatchRequest>,
+    /// What is told of usage and of limits, and what was asked.
+    pub(crate) totals: Vec<UsageTotal>,
+    pub(crate) usage_asked: Vec<QueryUsageRequest>,
+    pub(crate) limits: LimitStatusReply,
+    pub(crate) limits_asked: Vec<LimitStatusRequest>,
 }
 
 #[derive(Clone, Default)]
@@ -356,5 +361,23 @@ impl Admin for Fake {
         let mut applied = state.change(next, false, "");
         state.wait(&mut applied, request.wait);
         Ok(Response::new(CreateApiKeyReply { key: secret.into(), applied: Some(applied) }))
+    }
+
+    async fn query_usage(
+        &self,
+        request: Request<QueryUsageRequest>,
+    ) -> Result<Response<QueryUsageReply>, Status> {
+        let mut state = self.state();
+        state.usage_asked.push(request.into_inner());
+        Ok(Response::new(QueryUsageReply { totals: state.totals.clone() }))
+    }
+
+    async fn limit_status(
+        &self,
+        request: Request<LimitStatusRequest>,
+    ) -> Result<Response<LimitStatusReply>, Status> {
+        let mut state = self.state();
+        state.limits_asked.push(request.into_inner());
+        Ok(Response::new(state.limits.clone()))
     }
 }

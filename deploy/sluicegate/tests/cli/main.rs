@@ -5,8 +5,11 @@
 
 mod change;
 mod fake;
+mod ledger;
+mod limits;
 mod offline;
 mod program;
 mod read;
 mod trouble;
 mod upstream;
+mod usage;

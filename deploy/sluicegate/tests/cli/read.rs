@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sluicegate_proto::{
     admin::v1::{DataPlane, VersionedResource, WatchEvent},
-    policy::v1::{NodeIdentity, Point, Rejected},
+    policy::v1::{LedgerStatus, NodeIdentity, Point, Rejected},
     resource::v1::{Resource, ResourceRef, Tenant, resource::Spec},
 };
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -127,6 +127,13 @@ async fn nodes_show_who_is_behind() {
             requests_in_flight: 4,
             uptime_ms: 90_000,
             connected: true,
+            ledger: Some(LedgerStatus {
+                mode: "last_share".into(),
+                degraded_ms: 61_000,
+                usage_waiting: 12,
+                oldest_ms: 60_000,
+                ..LedgerStatus::default()
+            }),
             ..DataPlane::default()
         },
         DataPlane {
@@ -138,7 +145,8 @@ async fn nodes_show_who_is_behind() {
     let text = program.ok(&["nodes"]).await;
     assert!(
         text.contains(
-            "dp-1  10.0.0.1:8080   0.1.0  1                   1s   1         4          1m30s"
+            "dp-1  10.0.0.1:8080   0.1.0  1                   1s   1         4          1m30s   \
+             last_share, for 1m1s, 12 uncounted, oldest 1m  connected"
         ),
         "{text}"
     );
@@ -150,6 +158,8 @@ async fn nodes_show_who_is_behind() {
     let json: Value = serde_json::from_str(&program.ok(&["nodes", "-o", "json"]).await).unwrap();
     assert_eq!(json["nodes"][0]["acknowledged_revision"], 1);
     assert_eq!(json["nodes"][1]["same_epoch"], false);
+    assert_eq!(json["nodes"][0]["ledger"]["usage_waiting"], 12);
+    assert_eq!(json["nodes"][1]["ledger"], Value::Null);
 }
 
 #[tokio::test]

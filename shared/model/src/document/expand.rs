@@ -25,7 +25,6 @@ pub(super) fn expand(kind: Kind, mut resource: pb::Resource, path: &Path) -> Vec
             secret: key.secret,
             weight: key.weight,
             disabled: key.disabled,
-            limits: Vec::new(),
         };
         declared.push(Declared {
             reference: ResourceRef::new(Kind::Credential, &credential.name),

@@ -83,12 +83,13 @@ pub fn address_block(text: &str) -> Result<(), Fault> {
 /// A rate: so many in so long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    pub amount: u64,
+    /// In thousand-millionths, so that fractions of units and dollars are exact.
+    pub amount_nano: u128,
     /// Length of the window in seconds.
-    pub window_s: u64,
+    pub window_s: u32,
 }
 
-/// Parses composite rates, `3/second;1000/minute`.
+/// Parses composite rates, `3/second;1000/minute`; also `5/30s`.
 ///
 /// # Errors
 /// Which part is wrong.
@@ -96,34 +97,60 @@ pub fn rates(text: &str) -> Result<Vec<Rate>, Fault> {
     let hint = || "use parts such as 3/second;1000/minute".to_owned();
     let mut rates: Vec<Rate> = Vec::new();
     for part in text.split(';').map(str::trim) {
-        let (amount, unit) = part
+        let (amount, window) = part
             .split_once('/')
             .ok_or_else(|| (format!("'{part}' has no '/' between amount and window"), hint()))?;
-        let amount: u64 = amount
-            .trim()
-            .parse()
-            .map_err(|_| (format!("'{}' is not a whole number", amount.trim()), hint()))?;
-        if amount == 0 {
-            return Err((format!("'{part}' admits nothing, ever"), "use at least 1".into()));
+        let amount_nano = decimal_nano(amount.trim())
+            .ok_or_else(|| (format!("'{}' is not a number", amount.trim()), hint()))?;
+        if amount_nano == 0 {
+            return Err((format!("'{part}' admits nothing, ever"), "use more than 0".into()));
         }
-        let window_s = match unit.trim() {
-            "s" | "sec" | "second" => 1,
-            "m" | "min" | "minute" => 60,
-            "h" | "hour" => 3_600,
-            "d" | "day" => 86_400,
-            other => {
-                return Err((
-                    format!("unknown window '{other}'"),
-                    "use second, minute, hour or day".into(),
-                ));
-            }
-        };
+        let window_s = window_s(window.trim())?;
         if rates.iter().any(|rate| rate.window_s == window_s) {
-            return Err((format!("window '{}' is given twice", unit.trim()), "keep one".into()));
+            return Err((format!("window '{}' is given twice", window.trim()), "keep one".into()));
         }
-        rates.push(Rate { amount, window_s });
+        rates.push(Rate { amount_nano, window_s });
     }
     Ok(rates)
+}
+
+/// Reads `minute` or `30s`.
+fn window_s(text: &str) -> Result<u32, Fault> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (count, unit) = text.split_at_checked(digits).unwrap_or(("", text));
+    let each: u32 = match unit.trim() {
+        "s" | "sec" | "second" | "seconds" => 1,
+        "m" | "min" | "minute" | "minutes" => 60,
+        "h" | "hour" | "hours" => 3_600,
+        "d" | "day" | "days" => 86_400,
+        other => {
+            return Err((
+                format!("unknown window '{other}'"),
+                "use second, minute, hour or day, or such as 30s".into(),
+            ));
+        }
+    };
+    let count = if count.is_empty() { Some(1) } else { count.parse::<u32>().ok() };
+    count
+        .and_then(|count| count.checked_mul(each))
+        .filter(|window| (1..=31 * 86_400).contains(window))
+        .ok_or_else(|| {
+            (format!("the window '{text}' is out of range"), "use 1 second to 31 days".into())
+        })
+}
+
+/// Reads a decimal number into thousand-millionths; `None` when it is none, or finer than that.
+fn decimal_nano(text: &str) -> Option<u128> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || whole.len() > 20 || fraction.len() > 9 || !digits(whole) {
+        return None;
+    }
+    if !digits(fraction) || (text.contains('.') && fraction.is_empty()) {
+        return None;
+    }
+    let nano: u128 = format!("{fraction:0<9}").parse().ok()?;
+    Some(whole.parse::<u128>().ok()? * 1_000_000_000 + nano)
 }
 
 #[cfg(test)]
@@ -160,9 +187,26 @@ mod tests {
     fn composite_rates() {
         assert_eq!(
             rates("3/second; 1000/minute"),
-            Ok(vec![Rate { amount: 3, window_s: 1 }, Rate { amount: 1000, window_s: 60 }])
+            Ok(vec![
+                Rate { amount_nano: 3_000_000_000, window_s: 1 },
+                Rate { amount_nano: 1_000_000_000_000, window_s: 60 }
+            ])
         );
-        for bad in ["", "3", "0/second", "3/fortnight", "1/s;2/second", "-1/s", "1/s;"] {
+        assert_eq!(rates("0.25/30s"), Ok(vec![Rate { amount_nano: 250_000_000, window_s: 30 }]));
+        for bad in [
+            "",
+            "3",
+            "0/second",
+            "3/fortnight",
+            "1/s;2/second",
+            "-1/s",
+            "1/s;",
+            "1./s",
+            ".5/s",
+            "1e3/s",
+            "1/0s",
+            "1/99d",
+        ] {
             assert!(rates(bad).is_err(), "{bad}");
         }
     }

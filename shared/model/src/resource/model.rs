@@ -5,6 +5,7 @@ use sluicegate_proto::resource::v1 as pb;
 use crate::{
     name::is_model_name,
     path::Path,
+    rates::TokenRates,
     violation::{Violation, Violations},
 };
 
@@ -18,6 +19,32 @@ pub struct Model {
     /// Attempts in all for one request.
     pub max_attempts: u32,
     pub owned_by: String,
+    /// Sums are in millionths of a unit; the model's own weight is in them.
+    pub units: TokenRates,
+    /// Sums are in nano-dollars.
+    pub prices: TokenRates,
+    pub output_cap: OutputCap,
+    pub tokenizer: Tokenizer,
+}
+
+/// Length of answers whose callers set no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputCap {
+    /// Tokens of one choice that are reserved.
+    pub tokens: u64,
+    /// Sent upstream, so that it holds.
+    pub send: bool,
+}
+
+/// How prompts are measured before the upstream has counted them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tokenizer {
+    /// By the model name that is sent upstream.
+    Auto,
+    O200k,
+    Cl100k,
+    /// By size alone.
+    Bytes,
 }
 
 /// One way to answer a model's calls.
@@ -122,10 +149,28 @@ pub(super) fn parse(spec: &pb::Model, found: &mut Violations) -> Option<Model> {
             );
         }
     }
+    let units = TokenRates::units(spec.units.as_ref(), spec.weight.unwrap_or(1.0));
+    if spec.weight == Some(0.0) || (spec.units.is_some() && units.is_zero()) {
+        let field = if spec.weight == Some(0.0) { "weight" } else { "units" };
+        found.0.push(
+            Violation::new(Path::root().field(field), "0: limits of units would never count")
+                .hint("use more than 0"),
+        );
+    }
+    let cap = spec.output_cap.unwrap_or_default();
     Some(Model {
         name: spec.name.clone(),
         aliases,
         targets,
+        units,
+        prices: TokenRates::prices(spec.prices.as_ref()),
+        output_cap: OutputCap { tokens: u64::from(cap.tokens.unwrap_or(4096)), send: cap.send },
+        tokenizer: match spec.tokenizer.as_str() {
+            "o200k" => Tokenizer::O200k,
+            "cl100k" => Tokenizer::Cl100k,
+            "bytes" => Tokenizer::Bytes,
+            _ => Tokenizer::Auto,
+        },
         max_attempts: spec.retry.as_ref().and_then(|retry| retry.max_attempts).unwrap_or(2),
         owned_by: if spec.owned_by.is_empty() {
             "sluicegate".into()

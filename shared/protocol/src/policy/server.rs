@@ -89,6 +89,8 @@ pub struct Follower {
     pub persisted_revision: u64,
     pub requests_in_flight: u32,
     pub uptime_ms: u64,
+    /// How it gets along with limits and usage; `None`: it does not say.
+    pub ledger: Option<pb::LedgerStatus>,
 }
 
 #[derive(Debug)]
@@ -178,6 +180,10 @@ impl ServerSession {
                 self.follower.persisted_revision = status.persisted_revision;
                 self.follower.requests_in_flight = status.requests_in_flight;
                 self.follower.uptime_ms = status.uptime_ms;
+                self.follower.ledger = status.ledger.map(|mut ledger| {
+                    cut(&mut ledger.mode, MAX_NAME);
+                    ledger
+                });
                 actions.push(self.report());
             }
             Some(Up::Resync(_)) => {

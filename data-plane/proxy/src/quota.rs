@@ -1,0 +1,190 @@
+//! Limits that the whole fleet shares, as this data plane holds them.
+//!
+//! A request takes from the leases of every limit that is for it, all or none, and keeps a
+//! [`Reservation`] that settles whatever happens. A check is an atomic on local memory as long as
+//! the lease has something left; else the request waits for one answer of the control plane, which
+//! all that wait for the same meter share.
+
+mod acquire;
+mod client;
+mod facts;
+mod meter;
+mod reservation;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use sluicegate_journal::clock::boottime_ms;
+use sluicegate_model::scope::Subject;
+use tokio::sync::Notify;
+
+pub use acquire::Ask;
+pub use client::QuotaClient;
+pub(crate) use client::bearer;
+pub use facts::{LimitFacts, Standing, Standings, Why, reset_text};
+pub use reservation::{Actual, Reservation};
+
+use crate::usage::UsageLog;
+use crate::{
+    metrics::Metrics,
+    policy::{
+        Policy,
+        limits::{self, Rule},
+    },
+};
+use meter::{Meter, Named};
+
+/// Meters that are kept at most. Beyond it, those that nobody uses at the moment are forgotten.
+const MAX_METERS: usize = 200_000;
+
+/// The meters of this data plane.
+#[derive(Debug)]
+pub struct Quota {
+    meters: RwLock<HashMap<String, Arc<Meter>>>,
+    /// Meters that have something to say to the control plane.
+    queue: Mutex<Vec<Arc<Meter>>>,
+    wake: Notify,
+    /// Does anybody answer?
+    available: AtomicBool,
+    /// Since when nobody does.
+    away_since_ms: AtomicU64,
+    /// Revision of the policy that the terms are of.
+    revision: AtomicU64,
+    metrics: Arc<Metrics>,
+    usage: Arc<UsageLog>,
+}
+
+impl Quota {
+    /// Nothing held yet.
+    pub fn new(metrics: Arc<Metrics>, usage: Arc<UsageLog>) -> Arc<Self> {
+        Arc::new(Self {
+            meters: RwLock::default(),
+            queue: Mutex::default(),
+            wake: Notify::new(),
+            // Until somebody has failed to answer, it is worth asking.
+            available: AtomicBool::new(true),
+            away_since_ms: AtomicU64::new(0),
+            revision: AtomicU64::new(0),
+            metrics,
+            usage,
+        })
+    }
+
+    /// How long nobody has answered; `None` while somebody does. Milliseconds.
+    pub fn away_ms(&self) -> Option<u64> {
+        (!self.available.load(Ordering::Acquire))
+            .then(|| boottime_ms().saturating_sub(self.away_since_ms.load(Ordering::Acquire)))
+    }
+
+    /// Gives everything back, because the process stops; waits for the control plane to hear of it,
+    /// but not longer than `patience`.
+    pub async fn hand_back(&self, patience: std::time::Duration) {
+        let meters: Vec<_> = self.read().values().cloned().collect();
+        for meter in &meters {
+            meter.with(sluicegate_protocol::quota::Holder::finish);
+            self.touch(meter);
+        }
+        let finished = async {
+            while !meters.iter().all(|meter| meter.with(|holder| holder.is_finished())) {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                meters.iter().for_each(|meter| self.touch(meter));
+            }
+        };
+        if tokio::time::timeout(patience, finished).await.is_err() {
+            tracing::info!(
+                "not every limit was given back; the rest comes free when its lease ends"
+            );
+        }
+    }
+
+    /// Another policy is in force: what is held goes by its terms from now on. A limit that was
+    /// lowered gives back what is free at once.
+    pub fn policy_changed(&self, policy: &Policy) {
+        self.revision.store(policy.revision, Ordering::Release);
+        let rules: HashMap<&str, &Arc<Rule>> =
+            policy.limits.iter().map(|rule| (rule.limit.name.as_str(), rule)).collect();
+        let meters: Vec<_> = self.read().values().cloned().collect();
+        for meter in meters {
+            let window = rules
+                .get(meter.limit.as_str())
+                .and_then(|rule| rule.window(&meter.subject, &meter.tag));
+            if let Some(window) = window
+                && meter.set_terms(limits::terms(window))
+            {
+                self.touch(&meter);
+            }
+        }
+    }
+
+    /// The meter of one window of a limit for one subject.
+    fn meter(&self, rule: &Rule, subject: &Subject, window: &Named<'_>) -> Arc<Meter> {
+        let name = format!("{}|{}|{subject}", rule.limit.name, window.tag);
+        if let Some(meter) = self.read().get(&name) {
+            return meter.clone();
+        }
+        let mut meters = self.meters.write().unwrap_or_else(PoisonError::into_inner);
+        if meters.len() >= MAX_METERS {
+            let now = boottime_ms();
+            meters.retain(|_, meter| !meter.is_idle(now));
+        }
+        meters
+            .entry(name)
+            .or_insert_with(|| Arc::new(Meter::new(rule, subject.clone(), window)))
+            .clone()
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<String, Arc<Meter>>> {
+        self.meters.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets meters that nobody has used for a while.
+    fn forget_idle(&self) {
+        let now = boottime_ms();
+        let idle = self.read().values().any(|meter| meter.is_idle(now));
+        if idle {
+            let mut meters = self.meters.write().unwrap_or_else(PoisonError::into_inner);
+            // Whoever has just got one keeps it: it is asked for again under the same name.
+            meters.retain(|_, meter| Arc::strong_count(meter) > 1 || !meter.is_idle(now));
+        }
+    }
+
+    /// Shows operators how full each limit's fullest counter is.
+    fn show_headroom(&self) {
+        let now = boottime_ms();
+        let mut fullest: HashMap<String, f64> = HashMap::new();
+        for meter in self.read().values() {
+            if let Some(ratio) = meter.headroom(now) {
+                let least = fullest.entry(meter.limit.clone()).or_insert(1.0);
+                *least = least.min(ratio);
+            }
+        }
+        self.metrics.limit_headroom(fullest);
+    }
+
+    /// Something of the meter is to be said soon.
+    fn touch(&self, meter: &Arc<Meter>) {
+        if !meter.queued.swap(true, Ordering::AcqRel) {
+            self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(meter.clone());
+            self.wake.notify_one();
+        }
+    }
+
+    fn answered(&self, well: bool) {
+        if self.available.swap(well, Ordering::AcqRel) != well {
+            if well {
+                tracing::info!("limits are shared with the fleet again");
+            } else {
+                self.away_since_ms.store(boottime_ms(), Ordering::Release);
+                tracing::warn!(
+                    "limits cannot be asked for; what is held goes on, then each limit's on_outage"
+                );
+            }
+            self.metrics.quota_available(well);
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Taking from every limit that is for a request: all, or none.
+
+use std::{pin::pin, sync::Arc, sync::atomic::Ordering, time::Duration};
+
+use sluicegate_journal::clock::boottime_ms;
+use sluicegate_model::{
+    TokenRates,
+    resource::limit::{Dimension, OnOutage, Reserve, Window},
+    scope::Subject,
+};
+use sluicegate_protocol::quota::{Answer, Taken};
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    LimitFacts, Quota, Reservation, Standing, Standings, Why,
+    meter::{Meter, Named, window_name},
+    reservation::Hold,
+};
+use crate::{
+    estimate::Sizes,
+    policy::{
+        Policy,
+        limits::{Rule, Who, charges_early},
+    },
+};
+
+/// Longest wait for one answer of the control plane, should even its failure not be noticed.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// A request as limits see it.
+#[derive(Debug)]
+pub struct Ask<'a> {
+    pub who: Who<'a>,
+    pub sizes: &'a mut Sizes,
+    pub units: TokenRates,
+    pub prices: TokenRates,
+}
+
+/// One meter that a request must take from.
+struct Wanted<'a> {
+    rule: &'a Arc<Rule>,
+    subject: Subject,
+    window: &'a Window,
+    meter: Arc<Meter>,
+    amount: u64,
+}
+
+/// A wanted amount that the holder knows of; it forgets when this is dropped.
+struct Waiting<'a> {
+    wanted: &'a Wanted<'a>,
+    ticket: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.wanted.meter.with(|holder| holder.leave(self.wanted.amount));
+    }
+}
+
+impl Ask<'_> {
+    /// What a request of so many tokens comes to.
+    fn amount(&self, dimension: Dimension, prompt: u64, output: u64) -> u64 {
+        match dimension {
+            Dimension::Requests | Dimension::Concurrency => 1,
+            Dimension::Tokens => prompt.saturating_add(output),
+            Dimension::Units => self.units.most(prompt, output),
+            Dimension::Cost => self.prices.most(prompt, output),
+        }
+    }
+
+    /// The longest answer that fits into `capacity` behind the prompt.
+    fn room(&self, dimension: Dimension, capacity: u64, prompt: u64) -> u64 {
+        let left = capacity.saturating_sub(self.amount(dimension, prompt, 0));
+        let each = match dimension {
+            Dimension::Tokens => return left,
+            Dimension::Units => self.units.output.max(self.units.reasoning),
+            Dimension::Cost => self.prices.output.max(self.prices.reasoning),
+            Dimension::Requests | Dimension::Concurrency => 0,
+        };
+        left.saturating_mul(1000).checked_div(each).unwrap_or(u64::MAX)
+    }
+
+    /// Shortens an answer whose length the caller left open, so that the limits can hold it at all.
+    fn fit(&mut self, wanted: &[Wanted<'_>]) {
+        if self.sizes.capped {
+            return;
+        }
+        let prompt = self.sizes.prompt();
+        let room = wanted
+            .iter()
+            .filter(|wanted| !wanted.rule.limit.shadow && measures_tokens(wanted.rule))
+            .map(|wanted| self.room(wanted.rule.limit.dimension, wanted.window.capacity(), prompt))
+            .min();
+        if let Some(room) = room {
+            self.sizes.output = self.sizes.output.min(room).max(self.sizes.generated);
+        }
+        self.sizes.send |= wanted.iter().any(|wanted| wanted.rule.limit.strict);
+    }
+
+    fn size(&self, rule: &Rule) -> u64 {
+        if !measures_tokens(rule) {
+            return 1;
+        }
+        let output = match rule.limit.reserve {
+            Reserve::Cap => self.sizes.output,
+            Reserve::Expected => {
+                self.sizes.expected.unwrap_or(self.sizes.output).min(self.sizes.output)
+            }
+        };
+        self.amount(rule.limit.dimension, self.sizes.prompt(), output)
+    }
+}
+
+fn measures_tokens(rule: &Rule) -> bool {
+    matches!(rule.limit.dimension, Dimension::Tokens | Dimension::Units | Dimension::Cost)
+}
+
+impl Quota {
+    /// Takes from every limit that is for the request. `of_attempt`: from those that ask where an
+    /// attempt goes; else from the others.
+    ///
+    /// # Errors
+    /// The facts of the limit that refused; nothing is taken then.
+    pub async fn reserve(
+        self: &Arc<Self>,
+        policy: &Policy,
+        ask: &mut Ask<'_>,
+        of_attempt: bool,
+    ) -> Result<Reservation, Box<LimitFacts>> {
+        let matching = policy.limits.matching(&ask.who, of_attempt);
+        if matching.is_empty() {
+            return Ok(Reservation::default());
+        }
+        let mut wanted = Vec::with_capacity(matching.len());
+        for (rule, subject) in matching {
+            for (window, tag) in rule.windows(&subject) {
+                let meter = self.meter(rule, &subject, &Named { window, tag });
+                wanted.push(Wanted { rule, subject: subject.clone(), window, meter, amount: 1 });
+            }
+        }
+        if wanted.iter().any(|wanted| measures_tokens(wanted.rule)) {
+            ask.fit(&wanted);
+        }
+        for wanted in &mut wanted {
+            wanted.amount = ask.size(wanted.rule);
+            let refuses = !wanted.rule.limit.shadow;
+            if wanted.amount > wanted.window.capacity() && refuses {
+                return Err(self.refuse(wanted, Why::TooLarge));
+            }
+        }
+        let mut outcome = self.take_all(&wanted).await;
+        let standings = match &mut outcome {
+            Ok(reservation) => &mut reservation.standings,
+            Err(facts) => &mut facts.standings,
+        };
+        wanted.iter().for_each(|wanted| wanted.stand(standings));
+        outcome
+    }
+
+    async fn take_all(
+        self: &Arc<Self>,
+        wanted: &[Wanted<'_>],
+    ) -> Result<Reservation, Box<LimitFacts>> {
+        let now = boottime_ms();
+        let mut reservation = Reservation::new(self, wanted.len());
+        let mut missing = Vec::new();
+        for wanted in wanted {
+            let lease = wanted.meter.lease();
+            match lease.take(wanted.amount, now) {
+                (Taken::Yes { .. }, low) => {
+                    if low {
+                        self.touch(&wanted.meter);
+                    }
+                    reservation.push(wanted.hold(lease));
+                }
+                (Taken::Short | Taken::Stale, _) => missing.push(wanted),
+            }
+        }
+        let mut waiting = Vec::with_capacity(missing.len());
+        for wanted in missing {
+            if wanted.is_hopeless(now) {
+                reservation.push(self.refused(wanted, Why::Exhausted)?);
+                continue;
+            }
+            let ticket = wanted.meter.with(|holder| holder.enter(wanted.amount));
+            waiting.push(Waiting { wanted, ticket });
+            self.touch(&wanted.meter);
+        }
+        for waiting in waiting {
+            if let Some(hold) = self.wait_for(waiting).await? {
+                reservation.push(hold);
+            }
+        }
+        Ok(reservation)
+    }
+
+    /// Waits until the amount is there, or it is clear that it will not be.
+    async fn wait_for(
+        self: &Arc<Self>,
+        mut waiting: Waiting<'_>,
+    ) -> Result<Option<Hold>, Box<LimitFacts>> {
+        let wanted = waiting.wanted;
+        let begun = Instant::now();
+        let patience = begun + wanted.rule.limit.wait;
+        let mut answer_by = begun + ANSWER;
+        loop {
+            let mut changed = pin!(wanted.meter.changed.notified());
+            changed.as_mut().enable();
+            let now = boottime_ms();
+            let lease = wanted.meter.lease();
+            if let (Taken::Yes { .. }, _) = lease.take_again(wanted.amount, now) {
+                return Ok(Some(wanted.hold(lease)));
+            }
+            if !self.available.load(Ordering::Acquire) {
+                return self.without(wanted).map(Some);
+            }
+            match wanted.meter.with(|holder| holder.answer(waiting.ticket)) {
+                Answer::NotYet => {}
+                Answer::Unavailable => return self.without(wanted).map(Some),
+                // The limit is gone; the policy here is about to say so, too.
+                Answer::Unknown => return Ok(None),
+                Answer::Given | Answer::Denied => {
+                    if Instant::now() >= patience || !wanted.may_free_up(now) {
+                        return self.refused(wanted, Why::Exhausted).map(Some);
+                    }
+                    waiting.ticket = wanted.meter.with(|holder| {
+                        holder.leave(wanted.amount);
+                        holder.enter(wanted.amount)
+                    });
+                    answer_by = Instant::now() + ANSWER;
+                }
+            }
+            if timeout_at(answer_by, changed).await.is_err() {
+                return self.without(wanted).map(Some);
+            }
+        }
+    }
+
+    /// Nobody can be asked.
+    fn without(&self, wanted: &Wanted<'_>) -> Result<Hold, Box<LimitFacts>> {
+        let limit = &wanted.rule.limit;
+        let lets_through = match limit.on_outage {
+            OnOutage::Allow => true,
+            OnOutage::Deny => false,
+            OnOutage::LastShare => {
+                let most = u64::try_from(limit.outage_max.as_millis()).unwrap_or(u64::MAX);
+                let held = wanted.meter.lease().balance.held();
+                wanted.meter.share(boottime_ms(), wanted.amount, most, held)
+            }
+        };
+        if lets_through {
+            self.metrics.limit_unasked(&limit.name);
+            return Ok(wanted.force());
+        }
+        let why = if limit.on_outage == OnOutage::Deny { Why::Unavailable } else { Why::Exhausted };
+        self.refused(wanted, why)
+    }
+
+    /// Refuses, or where the limit only counts, takes all the same.
+    fn refused(&self, wanted: &Wanted<'_>, why: Why) -> Result<Hold, Box<LimitFacts>> {
+        let limit = &wanted.rule.limit;
+        self.metrics.limit_refused(&limit.name, limit.dimension, limit.shadow);
+        if limit.shadow { Ok(wanted.force()) } else { Err(wanted.facts(why)) }
+    }
+
+    fn refuse(&self, wanted: &Wanted<'_>, why: Why) -> Box<LimitFacts> {
+        let limit = &wanted.rule.limit;
+        self.metrics.limit_refused(&limit.name, limit.dimension, false);
+        wanted.facts(why)
+    }
+}
+
+impl Wanted<'_> {
+    fn hold(&self, lease: Arc<sluicegate_protocol::quota::Lease>) -> Hold {
+        Hold {
+            meter: self.meter.clone(),
+            lease,
+            amount: self.amount,
+            early: charges_early(&self.rule.limit, self.window),
+        }
+    }
+
+    /// Takes it whether it is there or not; the ledger hears of it.
+    fn force(&self) -> Hold {
+        let lease = self.meter.lease();
+        lease.balance.force(self.amount);
+        self.hold(lease)
+    }
+
+    fn is_hopeless(&self, now_ms: u64) -> bool {
+        self.rule.limit.dimension == Dimension::Requests
+            && self.meter.with(|holder| {
+                holder.lease().balance.held() == 0 && holder.is_hopeless(now_ms, self.amount)
+            })
+    }
+
+    /// Is it worth waiting a moment, because what others hold may come back?
+    fn may_free_up(&self, now_ms: u64) -> bool {
+        let early = charges_early(&self.rule.limit, self.window);
+        if early && measures_tokens(self.rule) {
+            return true;
+        }
+        self.meter.with(|holder| {
+            let view = holder.view();
+            view.is_none_or(|view| view.fits_without_reservations(now_ms, self.amount))
+        })
+    }
+
+    /// Shows how close the caller is to it.
+    fn stand(&self, standings: &mut Standings) {
+        let limit = &self.rule.limit;
+        if limit.shadow || !matches!(limit.dimension, Dimension::Requests | Dimension::Tokens) {
+            return;
+        }
+        let now = boottime_ms();
+        let standing = self.meter.with(|holder| {
+            let own = holder.lease().balance.free().max(0).unsigned_abs();
+            holder.view().map(|view| Standing {
+                limit: self.window.capacity(),
+                remaining: view.free(now).saturating_add(own).min(self.window.capacity()),
+                reset_ms: view.reset_ms(now),
+            })
+        });
+        if let Some(standing) = standing {
+            standings.note(limit.dimension, standing);
+        }
+    }
+
+    fn facts(&self, why: Why) -> Box<LimitFacts> {
+        let now = boottime_ms();
+        let limit = &self.rule.limit;
+        let capacity = self.window.capacity();
+        let (used, reserved, remaining, reset_ms, retry_ms) = self.meter.with(|holder| {
+            let own = holder.lease().balance.free().max(0).unsigned_abs();
+            match holder.view() {
+                None => (0, 0, 0, 1_000, 1_000),
+                Some(view) => {
+                    let used = view.used(now).min(capacity);
+                    let remaining = view.free(now).saturating_add(own).min(capacity - used);
+                    let waits_for_others = view.fits_without_reservations(now, self.amount);
+                    let retry = view.retry_ms(now, self.amount);
+                    let retry = if waits_for_others { retry.min(1_000) } else { retry };
+                    let reserved = capacity - used - remaining;
+                    (used, reserved, remaining, view.reset_ms(now), retry)
+                }
+            }
+        });
+        let retry_ms = if why == Why::Unavailable { 1_000 } else { retry_ms };
+        Box::new(LimitFacts {
+            why,
+            limit: limit.name.clone(),
+            scope: self.subject.to_string(),
+            dimension: limit.dimension,
+            window: window_name(self.window),
+            capacity,
+            used,
+            reserved,
+            remaining,
+            asked: self.amount,
+            reset_ms: reset_ms.max(retry_ms),
+            retry_ms,
+            standings: Standings::default(),
+        })
+    }
+}
