@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that must hold before a change lands: format, lints, licences and crate edges, and all
-# tests, against a real etcd and the official OpenAI SDKs (and a Redis, for the test kit itself). Starts what it needs on free
+# tests, against a real etcd, a real Redis and the official OpenAI SDKs. Starts what it needs on free
 # ports and stops it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,6 +19,10 @@ cargo clippy --workspace --all-targets --locked -- -D warnings
 
 step "licences and crate edges"
 tests/deny.sh
+
+step "races, in every interleaving"
+RUSTFLAGS="--cfg sluicegate_loom" cargo test --locked --target-dir target/loom \
+  --package sluicegate-protocol --lib races
 
 step "tests"
 # The suites start the binary, so it is built first.
