@@ -67,7 +67,7 @@ pub async fn first_answer(
     let mut refused: Option<Box<LimitFacts>> = None;
     while let Some(choice) = plan.next(last.as_ref().map(|(fault, _)| fault.outcome)) {
         // A limit on a provider or key of ours holds back what goes there, and nothing else.
-        let mut own = match limited.reserve(Some(&choice)).await {
+        let mut own = match limited.reserve(Some(&choice), plan.is_last()).await {
             Ok(own) => own,
             Err(facts) => {
                 plan.untried();

@@ -45,13 +45,14 @@ pub struct Limited<'a> {
 
 impl Limited<'_> {
     /// Takes what is needed from the limits for the request; with `choice`, from those for an
-    /// attempt that goes there.
+    /// attempt that goes there. `patient`: there is no other way, so that a short wait is worth it.
     ///
     /// # Errors
     /// The facts of the limit that refused; nothing is taken then.
     pub async fn reserve(
         &mut self,
         choice: Option<&Choice>,
+        patient: bool,
     ) -> Result<Reservation, Box<LimitFacts>> {
         if self.policy.limits.is_empty() {
             return Ok(Reservation::default());
@@ -69,7 +70,8 @@ impl Limited<'_> {
             credential: credential.map_or("", |credential| &credential.name),
         };
         let model = &self.permit.model;
-        let mut ask = Ask { who, sizes: &mut self.sizes, units: model.units, prices: model.prices };
+        let mut ask =
+            Ask { who, sizes: &mut self.sizes, units: model.units, prices: model.prices, patient };
         self.quota.reserve(self.policy, &mut ask, choice.is_some()).await
     }
 }

@@ -153,7 +153,7 @@ impl Gateway {
             Sizes::of(call, upstream_name, model.tokenizer, model.output_cap, &stats, precise);
         let names = Names::of(permit, report);
         let mut limited = Limited { quota: &self.quota, policy, permit, names, sizes };
-        let reservation = limited.reserve(None).await.map_err(Refusal::Limited)?;
+        let reservation = limited.reserve(None, true).await.map_err(Refusal::Limited)?;
         call.send_cap = limited.sizes.cap_to_send();
         report.standings = reservation.standings;
         report.bill = Some(Bill::new(&self.usage, model, &limited.sizes, stats, reservation));

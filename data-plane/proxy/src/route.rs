@@ -38,6 +38,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Was that the last choice there is?
+    pub fn is_last(&self) -> bool {
+        self.choices.is_empty()
+    }
+
     /// Sets the choice that was just taken aside without its having been tried.
     pub fn untried(&mut self) {
         self.attempts_left += 1;

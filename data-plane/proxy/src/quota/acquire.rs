@@ -34,6 +34,8 @@ pub struct Ask<'a> {
     pub sizes: &'a mut Sizes,
     pub units: TokenRates,
     pub prices: TokenRates,
+    /// Is it worth waiting for what others may give back? Not where there is another way.
+    pub patient: bool,
 }
 
 /// One meter that a request must take from.
@@ -148,7 +150,7 @@ impl Quota {
                 return Err(self.refuse(wanted, Why::TooLarge));
             }
         }
-        let mut outcome = self.take_all(&wanted).await;
+        let mut outcome = self.take_all(&wanted, ask.patient).await;
         let standings = match &mut outcome {
             Ok(reservation) => &mut reservation.standings,
             Err(facts) => &mut facts.standings,
@@ -160,6 +162,7 @@ impl Quota {
     async fn take_all(
         self: &Arc<Self>,
         wanted: &[Wanted<'_>],
+        patient: bool,
     ) -> Result<Reservation, Box<LimitFacts>> {
         let now = boottime_ms();
         let mut reservation = Reservation::new(self, wanted.len());
@@ -187,7 +190,7 @@ impl Quota {
             self.touch(&wanted.meter);
         }
         for waiting in waiting {
-            if let Some(hold) = self.wait_for(waiting).await? {
+            if let Some(hold) = self.wait_for(waiting, patient).await? {
                 reservation.push(hold);
             }
         }
@@ -198,10 +201,11 @@ impl Quota {
     async fn wait_for(
         self: &Arc<Self>,
         mut waiting: Waiting<'_>,
+        patient: bool,
     ) -> Result<Option<Hold>, Box<LimitFacts>> {
         let wanted = waiting.wanted;
         let begun = Instant::now();
-        let patience = begun + wanted.rule.limit.wait;
+        let patience = if patient { begun + wanted.rule.limit.wait } else { begun };
         let mut answer_by = begun + ANSWER;
         loop {
             let mut changed = pin!(wanted.meter.changed.notified());
