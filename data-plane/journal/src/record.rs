@@ -24,6 +24,8 @@ pub struct Started {
     pub event: UsageEvent,
     /// What is reserved for it.
     pub holds: Vec<Hold>,
+    /// What the caller needs to price the attempt, should its process die; at most 64 KiB. Opaque here.
+    pub memo: Bytes,
 }
 
 /// Part of a lease that is reserved for one attempt.
@@ -139,6 +141,10 @@ pub(crate) fn encode(out: &mut Vec<u8>, now: Moment, record: &Record<'_>) -> u8 
                 out.put_u64_le(hold.lease);
                 out.put_u64_le(hold.amount);
             }
+            let memo = started.memo.get(..started.memo.len().min(usize::from(u16::MAX)));
+            let memo = memo.unwrap_or_default();
+            out.put_u16_le(u16::try_from(memo.len()).unwrap_or(u16::MAX));
+            out.put_slice(memo);
             put_event(out, &started.event);
             kind::STARTED
         }
@@ -253,7 +259,10 @@ pub(crate) fn decode_started(mut payload: &[u8]) -> Option<(Moment, Started)> {
         let lease = payload.try_get_u64_le().ok()?;
         holds.push(Hold { lease, amount: payload.try_get_u64_le().ok()? });
     }
-    Some((at, Started { request, event: UsageEvent::decode(payload).ok()?, holds }))
+    let length = usize::from(payload.try_get_u16_le().ok()?);
+    let (memo, event) = payload.split_at_checked(length)?;
+    let memo = Bytes::copy_from_slice(memo);
+    Some((at, Started { request, event: UsageEvent::decode(event).ok()?, holds, memo }))
 }
 
 fn put_event(out: &mut Vec<u8>, event: &UsageEvent) {

@@ -262,7 +262,7 @@ impl Refusal {
 /// What a limit's refusal looks like from outside.
 fn limited(facts: &LimitFacts) -> Shown {
     let (status, kind, code) = match facts.why {
-        Why::Exhausted => {
+        Why::Exhausted | Why::ShareUsedUp => {
             let code = match facts.dimension {
                 Dimension::Cost => "insufficient_quota",
                 _ => "rate_limit_exceeded",

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use sluicegate_journal::Started;
 use sluicegate_model::{TokenRates, Usage, outcome::Blame};
 use sluicegate_proto::usage::v1::{Basis, UsageEvent};
@@ -95,7 +96,8 @@ impl Bill {
             basis: Basis::Estimated.into(),
             ..UsageEvent::default()
         };
-        let started = Started { request: self.request, event, holds };
+        let memo = memo(self.units, self.prices);
+        let started = Started { request: self.request, event, holds, memo };
         self.log.started(&started, &leases);
         self.sent = Some(started);
     }
@@ -121,7 +123,7 @@ impl Bill {
     fn close(&mut self, blame: Blame) {
         self.attempt_failed();
         let requests = u64::from(blame == Blame::Caller);
-        self.reservation.settle(&Actual { requests, ..Actual::default() });
+        let _nothing_charged = self.reservation.settle(&Actual { requests, ..Actual::default() });
     }
 
     fn charge(
@@ -155,6 +157,27 @@ impl Bill {
         }
         Charged { micro_units: actual.micro_units, cost_nano: actual.cost_nano }
     }
+}
+
+/// Weights and prices of a request, as the journal keeps them for its successor.
+fn memo(units: TokenRates, prices: TokenRates) -> Bytes {
+    let mut memo = BytesMut::with_capacity(8 * 8);
+    for rates in [units, prices] {
+        for rate in [rates.input, rates.output, rates.cached, rates.reasoning] {
+            memo.put_u64_le(rate);
+        }
+    }
+    memo.freeze()
+}
+
+/// Weights and prices that [`memo`] wrote; nothing where it wrote none.
+pub(crate) fn read_memo(mut memo: &[u8]) -> (TokenRates, TokenRates) {
+    let mut rates = || {
+        let mut next = || memo.try_get_u64_le().unwrap_or(0);
+        let (input, output) = (next(), next());
+        TokenRates { input, output, cached: next(), reasoning: next() }
+    };
+    (rates(), rates())
 }
 
 /// Names of a request's record that a usage event repeats.

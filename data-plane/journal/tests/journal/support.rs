@@ -41,7 +41,7 @@ pub(crate) fn event(id: u64) -> UsageEvent {
 
 pub(crate) fn started(request: u64, leases: &[u64]) -> Started {
     let holds = leases.iter().map(|&lease| Hold { lease, amount: 1000 }).collect();
-    Started { request, event: event(request), holds }
+    Started { request, event: event(request), holds, memo: format!("memo {request}").into() }
 }
 
 pub(crate) fn totals(lease: u64, charged: u64) -> LeaseTotals {

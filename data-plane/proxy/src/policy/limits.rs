@@ -89,9 +89,13 @@ impl Rule {
 /// What drawing on a window goes by.
 pub fn terms(window: &Window) -> Terms {
     let drain = match window {
-        #[expect(clippy::cast_precision_loss, reason = "a rate")]
-        Window::Rate { amount, window_s, .. } => {
-            Drain::Steady { per_ms: *amount as f64 / (f64::from(*window_s) * 1000.0) }
+        Window::Rate { amount, window_s, algorithm, .. } => {
+            #[expect(clippy::cast_precision_loss, reason = "a rate")]
+            let per_ms = *amount as f64 / (f64::from(*window_s) * 1000.0);
+            match algorithm {
+                Algorithm::Bucket => Drain::Steady { per_ms },
+                Algorithm::Sliding => Drain::Sliding { per_ms },
+            }
         }
         Window::Calendar { .. } => Drain::AtOnce,
         Window::Slots { .. } => Drain::Never,

@@ -12,7 +12,7 @@ use sluicegate_protocol::quota::{Answer, Taken};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    LimitFacts, Quota, Reservation, Standing, Standings, Why,
+    LimitFacts, Quota, Reservation, Standings, Why,
     meter::{Meter, Named, window_name},
     reservation::Hold,
 };
@@ -281,6 +281,7 @@ impl Wanted<'_> {
             lease,
             amount: self.amount,
             early: charges_early(&self.rule.limit, self.window),
+            shown: self.is_shown(),
         }
     }
 
@@ -310,23 +311,17 @@ impl Wanted<'_> {
         })
     }
 
+    fn is_shown(&self) -> bool {
+        let limit = &self.rule.limit;
+        !limit.shadow && matches!(limit.dimension, Dimension::Requests | Dimension::Tokens)
+    }
+
     /// Shows how close the caller is to it.
     fn stand(&self, standings: &mut Standings) {
-        let limit = &self.rule.limit;
-        if limit.shadow || !matches!(limit.dimension, Dimension::Requests | Dimension::Tokens) {
-            return;
-        }
-        let now = boottime_ms();
-        let standing = self.meter.with(|holder| {
-            let own = holder.lease().balance.free().max(0).unsigned_abs();
-            holder.view().map(|view| Standing {
-                limit: self.window.capacity(),
-                remaining: view.free(now).saturating_add(own).min(self.window.capacity()),
-                reset_ms: view.reset_ms(now),
-            })
-        });
-        if let Some(standing) = standing {
-            standings.note(limit.dimension, standing);
+        if self.is_shown()
+            && let Some(standing) = self.meter.standing()
+        {
+            standings.note(self.rule.limit.dimension, standing);
         }
     }
 
@@ -349,7 +344,12 @@ impl Wanted<'_> {
                 }
             }
         });
-        let retry_ms = if why == Why::Unavailable { 1_000 } else { retry_ms };
+        let (remaining, reserved, retry_ms) = match why {
+            Why::Exhausted | Why::TooLarge => (remaining, reserved, retry_ms),
+            Why::Unavailable => (remaining, reserved, 1_000),
+            // What others hold, nobody here can know.
+            Why::ShareUsedUp => (0, capacity - used, self.meter.share_retry_ms()),
+        };
         Box::new(LimitFacts {
             why,
             limit: limit.name.clone(),

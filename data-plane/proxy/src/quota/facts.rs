@@ -11,6 +11,8 @@ pub enum Why {
     Exhausted,
     /// The request alone is larger than the limit ever allows.
     TooLarge,
+    /// Nobody can be asked, and this data plane's share is used up for now.
+    ShareUsedUp,
     /// Nobody can be asked, and the limit lets nothing through then.
     Unavailable,
 }
@@ -65,6 +67,10 @@ impl LimitFacts {
                 self.shown(self.asked),
                 self.limit,
                 self.scope,
+            ),
+            Why::ShareUsedUp => format!(
+                "limit '{}' for {} cannot be asked at the moment, and this data plane's share of its {capacity} {what} {window} is used up; try again",
+                self.limit, self.scope,
             ),
             Why::Unavailable => format!(
                 "limit '{}' for {} cannot be asked at the moment, and lets nothing through unasked; try again",

@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use arc_swap::ArcSwap;
+use sluicegate_journal::clock::boottime_ms;
 use sluicegate_model::{
     resource::limit::{Dimension, Window},
     scope::Subject,
@@ -14,6 +15,7 @@ use sluicegate_proto::quota::v1 as pb;
 use sluicegate_protocol::quota::{Drain, Holder, Lease, Share, Terms};
 use tokio::sync::Notify;
 
+use super::Standing;
 use crate::policy::limits::{self, Rule};
 
 /// Meters that drain faster than this have their charges reported at once. Milliseconds.
@@ -101,10 +103,11 @@ impl Meter {
     /// Notes whether settling should be told at once.
     pub(super) fn note_urgency(&self, now_ms: u64) {
         let urgent = self.with(|holder| {
+            let capacity = holder.terms().capacity;
             let fast = match holder.terms().drain {
                 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-                Drain::Steady { per_ms } => {
-                    (holder.terms().capacity as f64) < per_ms * FAST_DRAIN_MS
+                Drain::Steady { per_ms } | Drain::Sliding { per_ms } => {
+                    (capacity as f64) < per_ms * FAST_DRAIN_MS
                 }
                 Drain::AtOnce => false,
                 Drain::Never => true,
@@ -139,6 +142,23 @@ impl Meter {
         let share = share
             .get_or_insert_with(|| Share::new(now_ms, view.as_ref(), terms.capacity, terms.drain));
         share.age_ms(now_ms) <= most_ms && share.take(now_ms, amount, held)
+    }
+
+    /// When the share may let something through again. Milliseconds.
+    pub(super) fn share_retry_ms(&self) -> u64 {
+        let share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
+        share.map_or(1_000, |share| share.retry_ms(boottime_ms()))
+    }
+
+    /// How close whoever it counts is to it; `None` while nobody has told.
+    pub(super) fn standing(&self) -> Option<Standing> {
+        let now = boottime_ms();
+        let holder = self.lock();
+        let view = holder.view()?;
+        let limit = holder.terms().capacity;
+        let remaining = view.free(now).saturating_add(holder.coming_back());
+        let remaining = remaining.min(limit);
+        Some(Standing { limit, remaining, reset_ms: view.reset_ms(now) })
     }
 
     /// Somebody answers again.

@@ -40,6 +40,8 @@ pub(super) struct Hold {
     pub(super) amount: u64,
     /// Charged already, to be corrected.
     pub(super) early: bool,
+    /// Its callers see how close they are to it.
+    pub(super) shown: bool,
 }
 
 /// Everything that one request has taken. Dropped, it has used nothing.
@@ -83,9 +85,15 @@ impl Reservation {
     /// must outlive a crash, as they stand now.
     pub fn settle(&mut self, actual: &Actual) -> Vec<LeaseTotals> {
         let mut totals: Vec<LeaseTotals> = Vec::new();
+        self.standings = Standings::default();
         for hold in self.holds.drain(..) {
             let used = actual.of(hold.meter.dimension);
             hold.end(used, self.quota.as_ref());
+            if hold.shown
+                && let Some(standing) = hold.meter.standing()
+            {
+                self.standings.note(hold.meter.dimension, standing);
+            }
             if hold.is_journalled() {
                 totals.push(LeaseTotals {
                     meter: Bytes::from(hold.meter.wire.encode_to_vec()),

@@ -21,6 +21,7 @@ use super::UsageLog;
 use crate::{
     policy::{Current, Policy},
     quota::{Actual, bearer},
+    settle::read_memo,
 };
 
 /// Longest wait for one acknowledgement.
@@ -82,14 +83,14 @@ impl Reporting {
     }
 }
 
-/// What an attempt costs whose process died, by the policy that is in force now.
-pub fn recovered_price(policy: Option<&Policy>, started: &Started, output_tokens: u64) -> Priced {
-    let model = policy.and_then(|policy| policy.model(&started.event.model));
+/// What an attempt costs whose process died, by the prices under which it was sent.
+pub fn recovered_price(started: &Started, output_tokens: u64) -> Priced {
+    let (units, prices) = read_memo(&started.memo);
     let usage =
         Usage { input: started.event.input_tokens, output: output_tokens, ..Usage::default() };
     Priced {
-        micro_units: model.map_or(0, |model| model.units.total(usage)),
-        cost_nano: model.map_or(0, |model| model.prices.total(usage)),
+        micro_units: units.total(usage),
+        cost_nano: prices.total(usage),
         // Which lease counts what, only the limits tell: see `close_leases`.
         lease_charges: Vec::new(),
     }
@@ -262,12 +263,12 @@ fn with_interrupted(recovered: Recovered, policy: Option<&Policy>) -> Vec<DeadLe
         let event = &attempt.started.event;
         let usage =
             Usage { input: event.input_tokens, output: attempt.output_tokens, ..Usage::default() };
-        let model = policy.and_then(|policy| policy.model(&event.model));
+        let (units, prices) = read_memo(&attempt.started.memo);
         let actual = Actual {
             requests: 1,
             tokens: usage.input.saturating_add(usage.output),
-            micro_units: model.map_or(0, |model| model.units.total(usage)),
-            cost_nano: model.map_or(0, |model| model.prices.total(usage)),
+            micro_units: units.total(usage),
+            cost_nano: prices.total(usage),
         };
         for hold in &attempt.started.holds {
             let Some(lease) = leases.get_mut(&(attempt.source, hold.lease)) else { continue };

@@ -168,11 +168,7 @@ impl DataPlane {
         let folder = setup.state_dir.join("usage");
         let mut options = Options::new(folder, node_id.clone(), incarnation);
         options.limit_bytes = args.usage_journal_bytes;
-        // The policy of the last run tells what it was worth that was left unfinished.
-        let last_good = current.load();
-        let (journal, recovered) = Journal::open(options, |started, output_tokens| {
-            usage::recovered_price(last_good.as_deref(), started, output_tokens)
-        })?;
+        let (journal, recovered) = Journal::open(options, usage::recovered_price)?;
         let log = UsageLog::new(journal, metrics.clone());
         let quota = Quota::new(metrics.clone(), log.clone());
         let exchange = QuotaClient::start(

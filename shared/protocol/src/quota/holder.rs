@@ -97,8 +97,8 @@ pub struct Terms {
 
 impl Terms {
     fn report_ms(&self) -> u64 {
-        match self.drain {
-            Drain::Steady { per_ms } => {
+        match self.drain.per_ms() {
+            Some(per_ms) => {
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
@@ -108,7 +108,7 @@ impl Terms {
                 let ms = (self.capacity as f64 / per_ms / REPORTS_PER_DRAIN) as u64;
                 ms.clamp(*REPORT_MS.start(), *REPORT_MS.end())
             }
-            Drain::AtOnce | Drain::Never => *REPORT_MS.end(),
+            None => *REPORT_MS.end(),
         }
     }
 }
@@ -295,8 +295,7 @@ impl Holder {
         let refunds = self.lease.balance.refunded() != self.reported.1;
         !refunds
             && self.view.as_ref().is_some_and(|view| {
-                now_ms.saturating_sub(view.at_ms) < CERTAIN_MS
-                    && !view.fits_without_reservations(now_ms, amount)
+                now_ms.saturating_sub(view.at_ms) < CERTAIN_MS && view.is_refused(now_ms, amount)
             })
     }
 
@@ -319,6 +318,13 @@ impl Holder {
             && self.waiting.is_empty()
             && self.lease.balance.held() == 0
             && self.demand.idle_ms(now_ms) > 5 * IDLE_MS
+    }
+
+    /// What is this data plane's and free, and refunds of which the ledger has not heard.
+    pub fn coming_back(&self) -> u64 {
+        let balance = &self.lease.balance;
+        let refunds = balance.refunded().saturating_sub(self.reported.1);
+        balance.free().max(0).unsigned_abs().saturating_add(refunds)
     }
 
     /// The process stops: gives back what is free, and the rest as requests end.
@@ -515,7 +521,8 @@ impl Holder {
     pub fn on_state(&mut self, now_ms: u64, sent_ms: u64, op: &Op, state: &pb::LeaseState) {
         let status = Status::try_from(state.status).unwrap_or(Status::Unavailable);
         if !matches!(status, Status::Unavailable | Status::UnknownLimit | Status::Unspecified) {
-            self.view = Some(View::new(now_ms, self.terms.drain, state));
+            let minimum = op.minimum.max(1);
+            self.view = Some(View::new(now_ms, self.terms.drain, minimum, state));
         }
         if op.lease != self.lease.id {
             self.on_old(op, status);

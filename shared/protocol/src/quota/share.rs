@@ -29,7 +29,7 @@ impl Share {
         let (capacity, left) =
             (capacity as f64 / fleet, view.map_or(0, |view| view.free(now_ms)) as f64 / fleet);
         let (level, per_ms, most) = match drain {
-            Drain::Steady { per_ms } => {
+            Drain::Steady { per_ms } | Drain::Sliding { per_ms } => {
                 let per_ms = per_ms / fleet;
                 let most = (per_ms * SAVED_MS).min(capacity);
                 (most, per_ms, most)
@@ -56,6 +56,24 @@ impl Share {
         }
         self.level -= amount;
         true
+    }
+
+    /// When it may let something through again. Milliseconds.
+    pub fn retry_ms(&self, now_ms: u64) -> u64 {
+        if self.slots || self.per_ms <= 0.0 {
+            return 1_000;
+        }
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an estimate; the cast saturates"
+        )]
+        let wait = {
+            let level = self.level + now_ms.saturating_sub(self.at_ms) as f64 * self.per_ms;
+            (-level / self.per_ms).max(0.0).ceil() as u64
+        };
+        wait.max(1)
     }
 
     /// How long the outage has lasted. Milliseconds.
