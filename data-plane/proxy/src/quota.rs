@@ -15,7 +15,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -42,6 +42,15 @@ use meter::{Meter, Named};
 /// Meters that are kept at most. Beyond it, those that nobody uses at the moment are forgotten.
 const MAX_METERS: usize = 200_000;
 
+/// How a call for limits ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answered {
+    Well,
+    /// The control plane says that its ledger is away, or may have lost what it knew.
+    LedgerAway,
+    NotAtAll,
+}
+
 /// The meters of this data plane.
 #[derive(Debug)]
 pub struct Quota {
@@ -51,6 +60,8 @@ pub struct Quota {
     wake: Notify,
     /// Does anybody answer?
     available: AtomicBool,
+    /// Calls in a row that were not answered.
+    failures: AtomicU32,
     /// Since when nobody does.
     away_since_ms: AtomicU64,
     /// Revision of the policy that the terms are of.
@@ -68,6 +79,7 @@ impl Quota {
             wake: Notify::new(),
             // Until somebody has failed to answer, it is worth asking.
             available: AtomicBool::new(true),
+            failures: AtomicU32::new(0),
             away_since_ms: AtomicU64::new(0),
             revision: AtomicU64::new(0),
             metrics,
@@ -174,7 +186,17 @@ impl Quota {
         }
     }
 
-    fn answered(&self, well: bool) {
+    /// A call has ended so.
+    fn answered(&self, how: Answered) {
+        let well = match how {
+            Answered::Well => {
+                self.failures.store(0, Ordering::Release);
+                true
+            }
+            // One call may be lost without anything being wrong.
+            Answered::NotAtAll if self.failures.fetch_add(1, Ordering::AcqRel) == 0 => return,
+            Answered::NotAtAll | Answered::LedgerAway => false,
+        };
         if self.available.swap(well, Ordering::AcqRel) != well {
             if well {
                 tracing::info!("limits are shared with the fleet again");

@@ -5,12 +5,15 @@
 //! before anything came has had its prompt sent all the same, and pays for that. Counts are the
 //! upstream's where they can be true, else estimated from what passed, and marked so.
 
+mod memo;
+
 use std::sync::Arc;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
 use sluicegate_journal::Started;
 use sluicegate_model::{TokenRates, Usage, outcome::Blame};
 use sluicegate_proto::usage::v1::{Basis, UsageEvent};
+
+pub(crate) use memo::Memo;
 
 use crate::{
     estimate::{Sizes, Stats},
@@ -75,10 +78,13 @@ impl Bill {
         attempt: u32,
         own: &Reservation,
     ) {
-        let (mut leases, mut holds) = self.reservation.journalled();
-        let (more_leases, more_holds) = own.journalled();
-        leases.extend(more_leases);
-        holds.extend(more_holds);
+        let mut memo = Memo { units: self.units, prices: self.prices, dimensions: Vec::new() };
+        let (mut leases, mut holds) = (Vec::new(), Vec::new());
+        for (totals, hold, dimension) in self.reservation.journalled().chain(own.journalled()) {
+            leases.push(totals);
+            holds.push(hold);
+            memo.dimensions.push(dimension);
+        }
         let credential = choice.credential.as_ref().map(|credential| credential.name.clone());
         let event = UsageEvent {
             request_id: report.request_id.to_owned(),
@@ -96,8 +102,7 @@ impl Bill {
             basis: Basis::Estimated.into(),
             ..UsageEvent::default()
         };
-        let memo = memo(self.units, self.prices);
-        let started = Started { request: self.request, event, holds, memo };
+        let started = Started { request: self.request, event, holds, memo: memo.write() };
         self.log.started(&started, &leases);
         self.sent = Some(started);
     }
@@ -157,27 +162,6 @@ impl Bill {
         }
         Charged { micro_units: actual.micro_units, cost_nano: actual.cost_nano }
     }
-}
-
-/// Weights and prices of a request, as the journal keeps them for its successor.
-fn memo(units: TokenRates, prices: TokenRates) -> Bytes {
-    let mut memo = BytesMut::with_capacity(8 * 8);
-    for rates in [units, prices] {
-        for rate in [rates.input, rates.output, rates.cached, rates.reasoning] {
-            memo.put_u64_le(rate);
-        }
-    }
-    memo.freeze()
-}
-
-/// Weights and prices that [`memo`] wrote; nothing where it wrote none.
-pub(crate) fn read_memo(mut memo: &[u8]) -> (TokenRates, TokenRates) {
-    let mut rates = || {
-        let mut next = || memo.try_get_u64_le().unwrap_or(0);
-        let (input, output) = (next(), next());
-        TokenRates { input, output, cached: next(), reasoning: next() }
-    };
-    (rates(), rates())
 }
 
 /// Names of a request's record that a usage event repeats.

@@ -9,9 +9,12 @@
 //! - `tests/sdk`: the official OpenAI SDKs against a gateway that was started without configuration.
 //! - `tests/cluster`: etcd, a control plane and three data planes, while parts of them are changed,
 //!   cut off, frozen and killed.
+//! - `tests/quota`: limits and usage: what is admitted, what is said, what is counted, through crashes
+//!   and outages, on one and several data planes.
 //! - `tests/durability`: kill -9 during a stream of changes. `SLUICEGATE_APPLIES=N` makes it longer.
 //! - `tests/start`: wrong input at start and in requests, and what is said about it.
 //! - `src/bin/fleet`: measures how fast changes reach data planes under traffic; no test.
+//! - `src/bin/ledger`: measures limits and usage under load and faults; no test.
 //!
 //! What several of them need is here.
 

@@ -256,7 +256,8 @@ impl Quota {
             self.metrics.limit_unasked(&limit.name);
             return Ok(wanted.force());
         }
-        let why = if limit.on_outage == OnOutage::Deny { Why::Unavailable } else { Why::Exhausted };
+        let why =
+            if limit.on_outage == OnOutage::Deny { Why::Unavailable } else { Why::ShareUsedUp };
         self.refused(wanted, why)
     }
 

@@ -24,7 +24,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use super::{Quota, meter::Meter};
+use super::{Answered, Quota, meter::Meter};
 use crate::{
     estimate::{Encoding, warm_up},
     policy::{Current, Policy},
@@ -156,6 +156,20 @@ impl Ord for Due {
     }
 }
 
+fn answered(states: Option<&[pb::LeaseState]>) -> Answered {
+    let away = |state: &pb::LeaseState| {
+        matches!(
+            LeaseStatus::try_from(state.status),
+            Ok(LeaseStatus::Unavailable | LeaseStatus::Recovering)
+        )
+    };
+    match states {
+        None => Answered::NotAtAll,
+        Some(states) if states.iter().any(away) => Answered::LedgerAway,
+        Some(_) => Answered::Well,
+    }
+}
+
 impl Exchange {
     async fn run(self: Arc<Self>) {
         let mut due: BinaryHeap<Reverse<Due>> = BinaryHeap::new();
@@ -266,10 +280,9 @@ impl Exchange {
         let states = self.ask(request, batch.len()).await;
         self.quota.metrics.quota_call.observe(begun.elapsed().as_secs_f64());
         let now = boottime_ms();
-        let well = states.as_ref().is_some_and(|states| {
-            !states.iter().any(|state| state.status == LeaseStatus::Unavailable as i32)
-        });
-        self.quota.answered(well);
+        let how = answered(states.as_deref());
+        let well = how == Answered::Well;
+        self.quota.answered(how);
         for (index, (meter, op)) in batch.into_iter().enumerate() {
             let state = states.as_ref().and_then(|states| states.get(index));
             meter.with(|holder| match state {

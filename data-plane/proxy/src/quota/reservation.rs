@@ -108,22 +108,21 @@ impl Reservation {
     }
 
     /// The leases that an attempt is sent under, for the journal: where they stand, and what is
-    /// reserved.
-    pub fn journalled(&self) -> (Vec<LeaseTotals>, Vec<JournalHold>) {
-        self.holds
-            .iter()
-            .filter(|hold| hold.is_journalled())
-            .map(|hold| {
-                let totals = LeaseTotals {
-                    meter: Bytes::from(hold.meter.wire.encode_to_vec()),
-                    lease: hold.lease.id,
-                    window: hold.lease.window(),
-                    charged: hold.lease.balance.charged(),
-                    granted: 0,
-                };
-                (totals, JournalHold { lease: hold.lease.id, amount: hold.amount })
-            })
-            .unzip()
+    /// reserved, of which dimension.
+    pub fn journalled(
+        &self,
+    ) -> impl Iterator<Item = (LeaseTotals, JournalHold, Dimension)> + use<'_> {
+        self.holds.iter().filter(|hold| hold.is_journalled()).map(|hold| {
+            let totals = LeaseTotals {
+                meter: Bytes::from(hold.meter.wire.encode_to_vec()),
+                lease: hold.lease.id,
+                window: hold.lease.window(),
+                charged: hold.lease.balance.charged(),
+                granted: 0,
+            };
+            let reserved = JournalHold { lease: hold.lease.id, amount: hold.amount };
+            (totals, reserved, hold.meter.dimension)
+        })
     }
 }
 

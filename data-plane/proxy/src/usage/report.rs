@@ -19,9 +19,8 @@ use tonic::{
 
 use super::UsageLog;
 use crate::{
-    policy::{Current, Policy},
     quota::{Actual, bearer},
-    settle::read_memo,
+    settle::Memo,
 };
 
 /// Longest wait for one acknowledgement.
@@ -54,7 +53,6 @@ impl Reporting {
     pub fn start(
         log: &Arc<UsageLog>,
         recovered: Recovered,
-        current: &Arc<Current>,
         endpoints: &[Endpoint],
         token: &Secret,
         node_id: String,
@@ -76,7 +74,7 @@ impl Reporting {
                 }
             }
         }
-        let closing = sender.close_leases(log.journal.clone(), recovered, current.clone());
+        let closing = sender.close_leases(log.journal.clone(), recovered);
         tasks.push(AbortOnDrop(task::spawn("usage-leases", closing)));
         tasks.push(AbortOnDrop(task::spawn("usage-tidy", tidy(log.clone()))));
         Self { _tasks: tasks }
@@ -85,13 +83,13 @@ impl Reporting {
 
 /// What an attempt costs whose process died, by the prices under which it was sent.
 pub fn recovered_price(started: &Started, output_tokens: u64) -> Priced {
-    let (units, prices) = read_memo(&started.memo);
+    let Memo { units, prices, .. } = Memo::read(&started.memo);
     let usage =
         Usage { input: started.event.input_tokens, output: output_tokens, ..Usage::default() };
     Priced {
         micro_units: units.total(usage),
         cost_nano: prices.total(usage),
-        // Which lease counts what, only the limits tell: see `close_leases`.
+        // Charged when the leases are closed: see `with_interrupted`.
         lease_charges: Vec::new(),
     }
 }
@@ -153,15 +151,11 @@ impl Sender {
     }
 
     /// Tells the ledger what dead processes had charged, so that nothing stays reserved for them.
-    async fn close_leases(self, journal: Journal, recovered: Recovered, current: Arc<Current>) {
+    async fn close_leases(self, journal: Journal, recovered: Recovered) {
         if recovered.leases.is_empty() {
             return;
         }
-        // The limits tell what an interrupted attempt comes to.
-        while current.load().is_none() {
-            tokio::time::sleep(CLOSE_AGAIN).await;
-        }
-        let mut left = with_interrupted(recovered, current.load().as_deref());
+        let mut left = with_interrupted(recovered);
         let mut turn = 0;
         loop {
             let mut open = Vec::new();
@@ -253,7 +247,7 @@ fn closing(lease: &DeadLease) -> LeaseOp {
 }
 
 /// The leases with what interrupted attempts come to.
-fn with_interrupted(recovered: Recovered, policy: Option<&Policy>) -> Vec<DeadLease> {
+fn with_interrupted(recovered: Recovered) -> Vec<DeadLease> {
     let mut leases: HashMap<(u64, u64), DeadLease> = recovered
         .leases
         .into_iter()
@@ -263,24 +257,18 @@ fn with_interrupted(recovered: Recovered, policy: Option<&Policy>) -> Vec<DeadLe
         let event = &attempt.started.event;
         let usage =
             Usage { input: event.input_tokens, output: attempt.output_tokens, ..Usage::default() };
-        let (units, prices) = read_memo(&attempt.started.memo);
+        let Memo { units, prices, dimensions } = Memo::read(&attempt.started.memo);
         let actual = Actual {
             requests: 1,
             tokens: usage.input.saturating_add(usage.output),
             micro_units: units.total(usage),
             cost_nano: prices.total(usage),
         };
-        for hold in &attempt.started.holds {
+        for (index, hold) in attempt.started.holds.iter().enumerate() {
             let Some(lease) = leases.get_mut(&(attempt.source, hold.lease)) else { continue };
-            let dimension = Meter::decode(lease.totals.meter.clone()).ok().and_then(|meter| {
-                policy?
-                    .limits
-                    .iter()
-                    .find(|rule| rule.limit.name == meter.limit)
-                    .map(|rule| rule.limit.dimension)
-            });
-            // Of a limit that is gone, all that was reserved.
-            let charge = dimension.map_or(hold.amount, |dimension| actual.of(dimension));
+            // Where it is not known what the lease counts, all that was reserved.
+            let dimension = dimensions.get(index);
+            let charge = dimension.map_or(hold.amount, |dimension| actual.of(*dimension));
             lease.totals.charged = lease.totals.charged.saturating_add(charge);
         }
     }

@@ -179,7 +179,7 @@ impl DataPlane {
             node_id.clone(),
             incarnation,
         );
-        let reporting = Reporting::start(&log, recovered, &current, &endpoints, &token, node_id);
+        let reporting = Reporting::start(&log, recovered, &endpoints, &token, node_id);
         let gateway = Arc::new(Gateway {
             current,
             quota: quota.clone(),

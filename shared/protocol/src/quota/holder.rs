@@ -18,6 +18,8 @@ const HORIZON_MS: f64 = 500.0;
 const LOW_MS: f64 = 250.0;
 /// A lease that nobody asks for is given back after this time. Milliseconds.
 const IDLE_MS: u64 = 2_000;
+/// A lease that has something left is looked at so often. Milliseconds.
+const LOOK_MS: u64 = 500;
 /// A lease is refreshed so often. Short, so that a ledger that lost its latest grants hears of them
 /// before it grants anew. Milliseconds.
 const REFRESH_MS: u64 = 1_500;
@@ -374,6 +376,10 @@ impl Holder {
         let mut next = now_ms + REFRESH_MS;
         if !self.waiting.is_empty() {
             next = next.min(self.ask_again_ms);
+        }
+        if self.lease.balance.free() > 0 {
+            // Whether anybody still asks is only seen by looking.
+            next = next.min(now_ms + LOOK_MS);
         }
         if self.open {
             next = next.min(self.sent_at_ms + REFRESH_MS);

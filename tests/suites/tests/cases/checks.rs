@@ -28,6 +28,8 @@ pub(crate) fn find(name: &str) -> Option<Check> {
         "image_arrives_whole" => image_arrives_whole,
         "one_upstream_connection" => one_upstream_connection,
         "lost_call_was_on_a_kept_connection" => lost_call_was_on_a_kept_connection,
+        "usage_is_shown_once" => usage_is_shown_once,
+        "variants_are_charged_alike" => variants_are_charged_alike,
         "log_is_utf8" => log_is_utf8,
         "secret_is_not_logged" => secret_is_not_logged,
         _ => return None,
@@ -164,6 +166,23 @@ fn lost_call_was_on_a_kept_connection(_: &Arc<World>, runs: &[Run<'_>], findings
         let anew = second.iter().skip(1).all(|connection| !first.contains(connection));
         findings.check(anew, || format!("{variant}: sent again on the old connection"));
     }
+}
+
+fn usage_is_shown_once(_: &Arc<World>, runs: &[Run<'_>], findings: &mut Findings) {
+    for played in each(runs) {
+        let shown = played.reply.payloads().filter(|payload| payload["usage"].is_object()).count();
+        findings.equal("events with usage", shown, 1);
+    }
+}
+
+fn variants_are_charged_alike(_: &Arc<World>, runs: &[Run<'_>], findings: &mut Findings) {
+    let charged = |played: &Played| {
+        let usage = played.record.as_ref()?.usage?;
+        Some((usage.input_tokens, usage.output_tokens))
+    };
+    let mut all: Vec<_> = each(runs).map(charged).collect();
+    all.dedup();
+    findings.check(all.len() == 1, || format!("variants are charged {all:?}"));
 }
 
 fn log_is_utf8(world: &Arc<World>, _: &[Run<'_>], findings: &mut Findings) {

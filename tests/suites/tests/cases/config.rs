@@ -19,11 +19,13 @@ pub(crate) fn of_cells(cells: &[Cell], upstream: impl Fn(&Cell) -> SocketAddr) -
         exact.map(move |model| self::model(cell, &model.name, &model.aliases))
     });
     let keys = cells.iter().map(api_key);
+    let limits = cells.iter().flat_map(limits);
     let file = json!({
         "providers": providers.collect::<Vec<_>>(),
         "models": models.collect::<Vec<_>>(),
         "tenants": [{"name": "default"}],
         "api_keys": keys.collect::<Vec<_>>(),
+        "limits": limits.collect::<Vec<_>>(),
     });
     format!("{file:#}\n")
 }
@@ -67,7 +69,18 @@ fn model(cell: &Cell, name: &str, aliases: &[String]) -> Value {
     if let Some(max_attempts) = cell.setup.max_attempts {
         model.insert("retry".into(), json!({"max_attempts": max_attempts}));
     }
+    model.extend(cell.setup.model.clone());
     model.into()
+}
+
+/// The limits that the cell's caller is under.
+fn limits(cell: &Cell) -> impl Iterator<Item = Value> {
+    cell.setup.limits.iter().map(|(name, limit)| {
+        let mut limit = limit.clone();
+        limit.insert("name".into(), cell.limit(name).into());
+        limit.insert("scope".into(), json!({"key": cell.name}));
+        limit.into()
+    })
 }
 
 fn api_key(cell: &Cell) -> Value {

@@ -1,4 +1,4 @@
-//! What must come of an exchange, as data. Exactly one of the first seven members says what kind of
+//! What must come of an exchange, as data. Exactly one of the first eight members says what kind of
 //! reply there is; the others look at one thing each.
 
 use std::collections::BTreeMap;
@@ -25,6 +25,9 @@ pub(crate) struct Expect {
     pub(crate) empty: bool,
     /// No reply worth looking at: the client left.
     pub(crate) left: bool,
+    /// So many replies of each status, all those that are not 200 being error objects; for
+    /// exchanges that run at once. The number of upstream calls is that of all of them.
+    pub(crate) statuses: BTreeMap<u16, usize>,
 
     /// Not all of the reply is JSON by the standard. Events that are not give no text.
     pub(crate) odd_json: bool,
@@ -45,6 +48,9 @@ pub(crate) struct Expect {
     /// The JSON of the reply is the upstream's, but for `id` and `model`.
     pub(crate) same_json: bool,
 
+    /// Where limits of the cell stand once all of the exchange has settled: least and most used,
+    /// and nothing reserved.
+    pub(crate) limits: BTreeMap<String, (f64, f64)>,
     pub(crate) timing: Timing,
     pub(crate) upstream: UpstreamExpect,
     pub(crate) record: RecordExpect,
@@ -61,6 +67,7 @@ impl Expect {
             self.broken_stream.is_some(),
             self.empty,
             self.left,
+            !self.statuses.is_empty(),
         ];
         kinds.into_iter().filter(|&kind| kind).count()
     }

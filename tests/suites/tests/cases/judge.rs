@@ -4,6 +4,8 @@ mod reply;
 mod timing;
 mod upstream;
 
+use std::collections::BTreeMap;
+
 use sluicegate_testkit::record::AccessRecord;
 
 use crate::expect::{Expect, RecordExpect, UsageExpect};
@@ -29,6 +31,29 @@ pub(crate) fn exchange(
     upstream::judge(&expect.upstream, succeeds(expect), played, findings);
     if let Some(found) = &played.record {
         record(&expect.record, succeeds(expect), found, played.calls.len(), findings);
+    }
+}
+
+/// Adds what is wrong with exchanges that ran at once, which led to so many upstream calls.
+pub(crate) fn together(
+    exchange: &Exchange,
+    played: &[Played],
+    calls: usize,
+    findings: &mut Findings,
+) {
+    let expect = &exchange.expect;
+    if expect.statuses.is_empty() {
+        return;
+    }
+    let mut statuses = BTreeMap::new();
+    for played in played {
+        *statuses.entry(played.reply.status.unwrap_or_default()).or_insert(0) += 1;
+    }
+    findings.equal("number of each status", &statuses, &expect.statuses);
+    if let Some((fewest, most)) = expect.upstream.calls {
+        findings.check((fewest..=most).contains(&calls), || {
+            format!("{calls} upstream calls in all, expected {fewest} to {most}")
+        });
     }
 }
 

@@ -16,6 +16,7 @@ mod proxies;
 mod report;
 mod request;
 mod script;
+mod standing;
 mod table;
 mod wire;
 mod world;
@@ -60,6 +61,16 @@ fn errors() {
 #[test]
 fn cancel_timeout() {
     area("cancel-timeout");
+}
+
+#[test]
+fn usage_accounting() {
+    area("usage-accounting");
+}
+
+#[test]
+fn quota_limits() {
+    area("quota-limits");
 }
 
 /// Needs no gateway: every row can be read, ids and cells are unique, names lead somewhere.

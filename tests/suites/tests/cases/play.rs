@@ -13,6 +13,7 @@ use crate::checks;
 use crate::findings::Findings;
 use crate::judge;
 use crate::script::{Script, key_of};
+use crate::standing;
 use crate::table::{Case, Cell, Exchange};
 use crate::world::World;
 
@@ -56,11 +57,18 @@ pub(crate) async fn case(world: &Arc<World>, case: &Case) -> Vec<String> {
             if let Some(next) = &exchange.upstream {
                 script = next.clone();
             }
+            tokio::time::sleep(Duration::from_millis(exchange.after_ms)).await;
+            let first_call = world.upstream(cell).count();
             let before = memory_before(world, exchange, &mut findings);
-            for played in play(world, cell, exchange, &script, &mut findings).await {
+            let all = play(world, cell, exchange, &script, &mut findings).await;
+            let mine = |call: &Call| call.number >= first_call && call.cell() == cell.name;
+            let calls = world.upstream(cell).calls(mine).len();
+            judge::together(exchange, &all, calls, &mut findings);
+            for played in all {
                 judge::exchange(cell, exchange, &script, &played, &mut findings);
                 run.played.push(played);
             }
+            standing::judge(world, cell, &exchange.expect, &mut findings).await;
             if let Some(before) = before {
                 memory_after(world, exchange, before, &mut findings);
             }

@@ -19,7 +19,7 @@ use crate::request::RequestSpec;
 use crate::script::Script;
 
 /// Every area, which is also the name of its file.
-pub(crate) const AREAS: [&str; 7] = [
+pub(crate) const AREAS: [&str; 9] = [
     "sse-framing",
     "stream-shape",
     "http-transport",
@@ -27,6 +27,8 @@ pub(crate) const AREAS: [&str; 7] = [
     "routing-auth",
     "errors",
     "cancel-timeout",
+    "usage-accounting",
+    "quota-limits",
 ];
 
 /// Longest name of a cell; names of providers are made of it.
@@ -74,6 +76,10 @@ pub(crate) struct Setup {
     /// The `timeouts` of every provider.
     pub(crate) timeouts: Map<String, Value>,
     pub(crate) max_attempts: Option<u32>,
+    /// Limits on the cell's caller by name, without name and scope.
+    pub(crate) limits: BTreeMap<String, Map<String, Value>>,
+    /// Further members of every model.
+    pub(crate) model: Map<String, Value>,
     /// Whether the cell's upstream has a port of its own, so that no other cell's connections are
     /// used again for it.
     pub(crate) own_port: bool,
@@ -119,6 +125,8 @@ pub(crate) struct Exchange {
     pub(crate) expect: Expect,
     /// How often it is done; 0 means once.
     pub(crate) repeat: usize,
+    /// Pause before it begins.
+    pub(crate) after_ms: u64,
     /// Pause before each time but the first.
     pub(crate) pause_ms: u64,
     /// Whether the repetitions run at once.
@@ -145,6 +153,11 @@ impl Cell {
     pub(crate) fn secret(&self, provider: &str, key: &str) -> String {
         let own = self.setup.providers.get(provider).and_then(|spec| spec.secret.clone());
         own.unwrap_or_else(|| format!("sk-up-{}-{provider}-{key}", self.name))
+    }
+
+    /// The name of a limit of the cell's.
+    pub(crate) fn limit(&self, name: &str) -> String {
+        format!("{}-{name}", self.name)
     }
 
     /// Replaces `{{key}}`, `{{KEY}}` and `{{name of a model}}`.
@@ -210,7 +223,17 @@ fn cell(id: &str, variant: &str, mut row: Map<String, Value>) -> anyhow::Result<
         bail!("{name:?} is too long or not made of lower-case letters, digits and dashes");
     }
     let mut setup = Map::new();
-    for member in ["providers", "models", "allowed", "timeouts", "max_attempts", "own_port"] {
+    let members = [
+        "providers",
+        "models",
+        "allowed",
+        "timeouts",
+        "max_attempts",
+        "limits",
+        "model",
+        "own_port",
+    ];
+    for member in members {
         setup.extend(row.remove_entry(member));
     }
     let mut setup: Setup = serde_json::from_value(setup.into())?;

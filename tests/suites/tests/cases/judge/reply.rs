@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sluicegate_testkit::client::Reply;
 
-use crate::expect::{ErrorExpect, Expect};
+use crate::expect::{ErrorExpect, Expect, UsageExpect};
 use crate::findings::{Findings, short};
 use crate::script::Script;
 use crate::table::Cell;
@@ -38,6 +38,12 @@ pub(super) fn judge(
     if let Some(error) = &expect.error {
         error_object(error, reply, findings);
     }
+    if let Some(status) =
+        reply.status.filter(|status| *status != 200 && expect.statuses.contains_key(status))
+    {
+        let error = ErrorExpect { status: vec![status], ..ErrorExpect::default() };
+        error_object(&error, reply, findings);
+    }
     if let Some(text) = &expect.broken_stream {
         broken_stream(expect, text, reply, findings);
     }
@@ -67,7 +73,11 @@ fn stream(expect: &Expect, text: &str, reply: &Reply, findings: &mut Findings) {
     let last = reply.data().last().map(|(_, data)| data.trim());
     findings.equal("last event", last, Some("[DONE]"));
     if let Some(usage) = reply.usage() {
-        findings.equal("usage shown to the client", usage, (7, 2));
+        let expected = match expect.record.usage {
+            Some(UsageExpect::Is(input, output)) => (input, output),
+            _ => (7, 2),
+        };
+        findings.equal("usage shown to the client", usage, expected);
     }
 }
 

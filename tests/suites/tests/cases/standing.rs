@@ -1,0 +1,50 @@
+//! Where limits stand after an exchange, as the control plane says it.
+
+use std::time::Duration;
+
+use sluicegate_proto::admin::v1::admin_client::AdminClient;
+use sluicegate_proto::admin::v1::{LimitMeter, LimitStatusRequest};
+use sluicegate_testkit::cluster::ADMIN_TOKEN;
+use tokio::time::Instant;
+use tonic::Request;
+
+use crate::expect::Expect;
+use crate::findings::{Findings, short};
+use crate::table::Cell;
+use crate::world::World;
+
+/// How soon everything must be settled, also what the gateway keeps ready for the next request.
+const SETTLED: Duration = Duration::from_secs(8);
+/// Pause between two looks.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Waits until the limits stand as is expected; adds how those stand that do not.
+pub(crate) async fn judge(world: &World, cell: &Cell, expect: &Expect, findings: &mut Findings) {
+    for (name, &(least, most)) in &expect.limits {
+        let until = Instant::now() + SETTLED;
+        loop {
+            let meters = meters(world, &cell.limit(name)).await;
+            let holds = meters.as_ref().is_ok_and(|meters| {
+                let used: f64 = meters.iter().map(|meter| meter.used).sum();
+                (least..=most).contains(&used) && meters.iter().all(|meter| meter.reserved == 0.0)
+            });
+            if holds {
+                break;
+            }
+            if Instant::now() >= until {
+                let stands = short(&meters);
+                findings
+                    .add(format!("limit {name} stands at {stands}, expected {least} to {most}"));
+                break;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+async fn meters(world: &World, limit: &str) -> anyhow::Result<Vec<LimitMeter>> {
+    let mut client = AdminClient::connect(format!("http://{}", world.gateway.admin())).await?;
+    let mut request = Request::new(LimitStatusRequest { limit: limit.to_owned(), most: 0 });
+    request.metadata_mut().insert("authorization", format!("Bearer {ADMIN_TOKEN}").parse()?);
+    Ok(client.limit_status(request).await?.into_inner().meters)
+}
