@@ -25,6 +25,8 @@ use crate::{
 
 /// Longest wait for one acknowledgement.
 const CALL: Duration = Duration::from_secs(5);
+/// Events that come within this time go together: one call and one step of the ledger for many.
+const TOGETHER: Duration = Duration::from_millis(500);
 /// How often numbers are brought up to date and old files are looked for.
 const TIDY: Duration = Duration::from_secs(1);
 /// Pause between attempts to close a dead process's leases.
@@ -125,8 +127,7 @@ impl Sender {
                         if changed.is_err() {
                             return;
                         }
-                        // Events that come close together go together.
-                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        tokio::time::sleep(TOGETHER).await;
                     }
                 }
             }
