@@ -197,7 +197,7 @@ impl Exchange {
             }
             let wait = Duration::from_millis(next.min(forget_ms).saturating_sub(now).max(1));
             tokio::select! {
-                () = self.quota.wake.notified(), if !away => {}
+                () = self.quota.wake.notified() => {}
                 () = tokio::time::sleep(wait) => {}
             }
         }
