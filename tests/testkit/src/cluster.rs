@@ -25,8 +25,8 @@ macro_rules! is_a_member {
 }
 use is_a_member;
 
-pub use self::programs::{ADMIN_TOKEN, NODE_TOKEN, gateway_binary, gateway_command};
-pub use self::roles::{ControlPlane, DataPlane, Standalone};
+pub use self::programs::{ADMIN_TOKEN, NODE_TOKEN, gateway_binary, gateway_command, use_gateway};
+pub use self::roles::{ControlPlane, DataPlane, Standalone, Stores};
 pub use self::stores::{Etcd, Redis};
 
 use std::net::SocketAddr;
@@ -40,6 +40,9 @@ use tempfile::TempDir;
 use self::programs::{seal_key_file, url};
 use crate::deadline::within;
 use crate::fault::FaultProxy;
+
+/// Variables of a process's environment, by name.
+pub type Variables = [(String, String)];
 
 /// How long a command of the command line may take.
 const CLI_LIMIT: Duration = Duration::from_secs(60);
@@ -55,6 +58,7 @@ pub struct Cluster {
     /// With [`Builder::fault_links`]: what stands between each control plane and etcd.
     pub control_plane_links: Vec<FaultProxy>,
     pub etcd: Option<Etcd>,
+    pub redis: Option<Redis>,
     /// Last, so that it is removed last.
     folder: TempDir,
 }
@@ -78,10 +82,14 @@ impl CliOutput {
 #[derive(Debug, Default)]
 pub struct Builder {
     etcd: bool,
+    redis: bool,
     control_planes: usize,
     data_planes: usize,
     data_plane_arguments: Vec<String>,
     fault_links: bool,
+    redis_variables: Vec<(String, String)>,
+    control_plane_variables: Vec<(String, String)>,
+    first_data_plane_variables: Vec<(String, String)>,
 }
 
 impl Builder {
@@ -90,6 +98,35 @@ impl Builder {
     #[must_use]
     pub fn etcd(mut self) -> Self {
         self.etcd = true;
+        self
+    }
+
+    /// Control planes count limits and usage in a Redis of the cluster's own. Without it, each counts
+    /// in a file.
+    #[must_use]
+    pub fn redis(mut self) -> Self {
+        self.redis = true;
+        self
+    }
+
+    /// Variables in the environment of Redis.
+    #[must_use]
+    pub fn redis_variables(mut self, variables: &Variables) -> Self {
+        self.redis_variables = variables.to_vec();
+        self
+    }
+
+    /// Variables in the environment of every control plane.
+    #[must_use]
+    pub fn control_plane_variables(mut self, variables: &Variables) -> Self {
+        self.control_plane_variables = variables.to_vec();
+        self
+    }
+
+    /// Variables in the environment of the first data plane; the others are as ever.
+    #[must_use]
+    pub fn first_data_plane_variables(mut self, variables: &Variables) -> Self {
+        self.first_data_plane_variables = variables.to_vec();
         self
     }
 
@@ -129,11 +166,16 @@ impl Builder {
             control_planes: Vec::new(),
             control_plane_links: Vec::new(),
             etcd: None,
+            redis: None,
             folder,
         };
         let seal_key = seal_key_file(cluster.folder.path())?;
         if self.etcd {
             cluster.etcd = Some(Etcd::start(cluster.folder.path()).await?);
+        }
+        if self.redis {
+            let folder = cluster.folder.path();
+            cluster.redis = Some(Redis::start_with(folder, &self.redis_variables).await?);
         }
         for i in 0..self.control_planes {
             let mut store = cluster.etcd.as_ref().map(Etcd::client);
@@ -141,7 +183,11 @@ impl Builder {
                 *address = linked(*address, &mut cluster.control_plane_links).await?;
             }
             let (name, folder) = (format!("control-plane-{i}"), cluster.folder.path());
-            let started = ControlPlane::start(&name, store, &seal_key, folder).await?;
+            let redis = cluster.redis.as_ref().map(Redis::client);
+            let stores = Stores { etcd: store, redis };
+            let variables = &self.control_plane_variables;
+            let started =
+                ControlPlane::start_with(&name, stores, variables, &seal_key, folder).await?;
             cluster.control_planes.push(started);
         }
         for i in 0..self.data_planes {
@@ -156,7 +202,10 @@ impl Builder {
             cluster.data_plane_links.push(links);
             let (name, arguments) = (format!("data-plane-{i}"), &self.data_plane_arguments);
             let folder = cluster.folder.path();
-            cluster.data_planes.push(DataPlane::start(&name, &addresses, arguments, folder).await?);
+            let variables: &Variables = if i == 0 { &self.first_data_plane_variables } else { &[] };
+            let started =
+                DataPlane::start_with(&name, &addresses, arguments, variables, folder).await?;
+            cluster.data_planes.push(started);
         }
         Ok(cluster)
     }

@@ -10,6 +10,7 @@
 )]
 
 pub mod client;
+pub mod clock;
 pub mod cluster;
 pub mod coding;
 pub mod deadline;
@@ -19,5 +20,6 @@ pub mod openai;
 pub mod port;
 pub mod process;
 pub mod record;
+pub mod redis;
 pub mod sse;
 pub mod upstream;

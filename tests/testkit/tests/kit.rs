@@ -16,6 +16,7 @@ use sluicegate_testkit::fault::{Direction, FaultProxy};
 use sluicegate_testkit::net::PeerEnd;
 use sluicegate_testkit::openai;
 use sluicegate_testkit::process::{Process, http_get};
+use sluicegate_testkit::redis::RedisClient;
 use sluicegate_testkit::upstream::{AUTO, Step, Upstream};
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -226,4 +227,21 @@ async fn redis_starts() {
     connection.send_bytes(b"QUIT\r\n").await;
     within(LIMIT, "the answer", connection.read_to_end()).await.unwrap();
     assert!(connection.reply().peer_end.is_some());
+}
+
+#[tokio::test]
+async fn redis_comes_back_as_its_dump_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut redis = sluicegate_testkit::cluster::Redis::start(folder.path()).await.unwrap();
+    let mut client = RedisClient::connect(redis.client()).await.unwrap();
+    client.command(&["SET", "a", "1"]).await.unwrap();
+    client.command(&["SAVE"]).await.unwrap();
+    assert!(redis.dump().is_file());
+    client.command(&["SET", "a", "2"]).await.unwrap();
+    assert!(client.command(&["NONSENSE"]).await.is_err());
+    redis.restart().await.unwrap();
+    let mut client = RedisClient::connect(redis.client()).await.unwrap();
+    assert_eq!(client.command(&["GET", "a"]).await.unwrap().text().unwrap(), "1");
+    assert_eq!(client.command(&["PTTL", "a"]).await.unwrap().integer().unwrap(), -1);
+    assert_eq!(client.keys().await.unwrap(), ["a"]);
 }

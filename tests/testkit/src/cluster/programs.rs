@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
-use anyhow::bail;
+use anyhow::{Context as _, anyhow, bail};
 
 /// The administrator's token in every test process.
 pub const ADMIN_TOKEN: &str = "test-admin-token-0123456789abcdef";
@@ -40,10 +41,21 @@ const UNWANTED: [&str; 19] = [
     "no_proxy",
 ];
 
-/// The gateway's binary: `SLUICEGATE_BIN`, or the debug build of this workspace.
+/// What [`use_gateway`] was told.
+static GATEWAY: OnceLock<PathBuf> = OnceLock::new();
+
+/// Makes every later start in this process use the gateway at `path`. An error the second time.
+pub fn use_gateway(path: &Path) -> anyhow::Result<()> {
+    let path = path.canonicalize().with_context(|| path.display().to_string())?;
+    GATEWAY.set(path).map_err(|_| anyhow!("the gateway's binary was chosen before"))
+}
+
+/// The gateway's binary: what [`use_gateway`] was told, or `SLUICEGATE_BIN`, or the debug build of
+/// this workspace.
 pub fn gateway_binary() -> anyhow::Result<PathBuf> {
-    let binary = match std::env::var_os("SLUICEGATE_BIN") {
-        Some(path) => PathBuf::from(path),
+    let told = GATEWAY.get().cloned();
+    let binary = match told.or_else(|| std::env::var_os("SLUICEGATE_BIN").map(PathBuf::from)) {
+        Some(path) => path,
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/sluicegate"),
     };
     if !binary.is_file() {

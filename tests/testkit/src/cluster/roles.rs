@@ -5,8 +5,17 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::time::Duration;
 
+use super::Variables;
 use super::programs::{gateway, gateway_binary, url};
 use crate::process::{Blueprint, Member, Ready, wait_until_ok};
+
+/// Where a control plane keeps what it shares with others. Without an address, it keeps that in
+/// files of its own.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stores {
+    pub etcd: Option<SocketAddr>,
+    pub redis: Option<SocketAddr>,
+}
 
 /// `sluicegate control-plane`.
 #[derive(Debug)]
@@ -21,8 +30,22 @@ impl ControlPlane {
         seal_key: &Path,
         folder: &Path,
     ) -> anyhow::Result<Self> {
+        let stores = Stores { etcd: store, redis: None };
+        Self::start_with(name, stores, &[], seal_key, folder).await
+    }
+
+    /// As [`Self::start`], with a Redis for limits and usage and further variables in its
+    /// environment.
+    pub async fn start_with(
+        name: &str,
+        stores: Stores,
+        variables: &Variables,
+        seal_key: &Path,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
         let binary = gateway_binary()?;
         let (state, id, seal_key) = (folder.join(name), name.to_owned(), seal_key.to_owned());
+        let variables = variables.to_vec();
         let command = move |ports: &[SocketAddr]| {
             let mut command = gateway(&binary, &["control-plane"]);
             command
@@ -31,9 +54,13 @@ impl ControlPlane {
                 .arg("--state-dir")
                 .arg(&state)
                 .arg("--seal-key-file")
-                .arg(&seal_key);
-            if let Some(store) = store {
-                command.args(["--etcd", &url(store)]);
+                .arg(&seal_key)
+                .envs(variables.clone());
+            if let Some(etcd) = stores.etcd {
+                command.args(["--etcd", &url(etcd)]);
+            }
+            if let Some(redis) = stores.redis {
+                command.args(["--redis", &format!("redis://{redis}")]);
             }
             command
         };
@@ -65,8 +92,20 @@ impl DataPlane {
         arguments: &[String],
         folder: &Path,
     ) -> anyhow::Result<Self> {
+        Self::start_with(name, control_planes, arguments, &[], folder).await
+    }
+
+    /// As [`Self::start`], with further variables in its environment.
+    pub async fn start_with(
+        name: &str,
+        control_planes: &[SocketAddr],
+        arguments: &[String],
+        variables: &Variables,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
         let binary = gateway_binary()?;
         let (state, id, arguments) = (folder.join(name), name.to_owned(), arguments.to_vec());
+        let variables = variables.to_vec();
         let control_planes = control_planes.iter().map(|&it| url(it)).collect::<Vec<_>>().join(",");
         let command = move |ports: &[SocketAddr]| {
             let mut command = gateway(&binary, &["data-plane"]);
@@ -75,7 +114,8 @@ impl DataPlane {
                 .args(["--listen", &ports[0].to_string(), "--ops-listen", &ports[1].to_string()])
                 .arg("--state-dir")
                 .arg(&state)
-                .args(&arguments);
+                .args(&arguments)
+                .envs(variables.clone());
             command
         };
         let ready = Ready::Http { port: 1, path: "/healthz" };

@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::Variables;
 use super::programs::{installed, url};
 use crate::process::{Blueprint, Member, Ready};
 
@@ -45,39 +46,69 @@ impl Etcd {
     }
 }
 
-/// A Redis server that keeps nothing on disk.
+/// A Redis server. It writes to its disk only when it is told to (`SAVE`), and starts from what is
+/// there.
 #[derive(Debug)]
-pub struct Redis(Member);
+pub struct Redis {
+    member: Member,
+    data: PathBuf,
+}
 
 impl Redis {
-    /// Starts it with its logs in `folder`.
+    /// Starts it with its data in `folder/redis` and its logs in `folder`.
     pub async fn start(folder: &Path) -> anyhow::Result<Self> {
+        Self::start_with(folder, &[]).await
+    }
+
+    /// As [`Self::start`], with further variables in its environment.
+    pub async fn start_with(folder: &Path, variables: &Variables) -> anyhow::Result<Self> {
         installed("redis-server")?;
-        let folder = folder.to_owned();
-        let logs = folder.clone();
+        let (data, variables) = (folder.join("redis"), variables.to_vec());
+        std::fs::create_dir_all(&data)?;
+        let directory = data.clone();
         let command = move |ports: &[SocketAddr]| {
             let mut command = Command::new("redis-server");
             command
                 .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
                 .args(["--port", &ports[0].port().to_string()])
                 .arg("--dir")
-                .arg(&folder);
+                .arg(&directory)
+                .envs(variables.clone());
             command
         };
         let blueprint = Blueprint {
             name: "redis".into(),
-            logs,
+            logs: folder.to_owned(),
             ports: 1,
             command: Box::new(command),
             ready: Ready::Line("Ready to accept connections"),
         };
-        Ok(Self(Member::start(blueprint).await?))
+        Ok(Self { member: Member::start(blueprint).await?, data })
     }
 
     /// Where clients connect.
     pub fn client(&self) -> SocketAddr {
-        self.0.address(0)
+        self.member.address(0)
+    }
+
+    /// What `SAVE` writes and what the next start reads.
+    pub fn dump(&self) -> PathBuf {
+        self.data.join("dump.rdb")
     }
 }
 
-super::is_a_member!(Etcd, Redis);
+impl Deref for Redis {
+    type Target = Member;
+
+    fn deref(&self) -> &Member {
+        &self.member
+    }
+}
+
+impl DerefMut for Redis {
+    fn deref_mut(&mut self) -> &mut Member {
+        &mut self.member
+    }
+}
+
+super::is_a_member!(Etcd);
