@@ -10,7 +10,7 @@ use sluicegate_model::{
     scope::Subject,
 };
 use sluicegate_proto::admin::v1 as pb;
-use sluicegate_store::ledger::{Ledger, LedgerHealth, MeterView};
+use sluicegate_store::ledger::{LeaseOp, LeaseStatus, Ledger, LedgerHealth, MeterView};
 use sluicegate_telemetry::clock;
 
 use super::{
@@ -22,6 +22,8 @@ use crate::error::CoreError;
 /// Meters in one answer.
 const DEFAULT_METERS: usize = 500;
 const MAX_METERS: usize = 5_000;
+/// Operations in one call to the ledger.
+const OPS: usize = 256;
 
 /// Reads where limits stand.
 #[derive(Debug)]
@@ -65,7 +67,10 @@ impl Standing {
         };
         let ledger = format!("{} at {}", self.ledger.kind(), self.ledger.location());
         let (views, mut health) = match self.ledger.meters(&prefix, most).await {
-            Ok(views) => (views, health(&self.ledger.health().borrow())),
+            Ok(views) => {
+                let views = self.without_overdue(&table, views).await;
+                (views, health(&self.ledger.health().borrow()))
+            }
             Err(error) => (Vec::new(), format!("away: {error}")),
         };
         if views.len() == most {
@@ -80,6 +85,58 @@ impl Standing {
         });
         Ok(pb::LimitStatusReply { meters, ledger, health })
     }
+}
+
+impl Standing {
+    /// Leases that nobody refreshed end with the next operation on their meter, which may be long in
+    /// coming: it is done now, so that nothing is shown as reserved that is not.
+    async fn without_overdue(&self, table: &Table, mut views: Vec<MeterView>) -> Vec<MeterView> {
+        let Ok(now_ms) = self.ledger.now_ms().await else { return views };
+        let held: Vec<_> = (0..views.len())
+            .filter_map(|index| {
+                let view = views.get(index).filter(|view| view.holders > 0)?;
+                Some((index, looking(table, view, now_ms)?))
+            })
+            .collect();
+        for held in held.chunks(OPS) {
+            let ops: Vec<_> = held.iter().map(|(_, op)| op.clone()).collect();
+            // What cannot be asked is shown as it was read.
+            let Ok(states) = self.ledger.lease(&ops).await else { return views };
+            for ((index, _), state) in held.iter().zip(states) {
+                if let Some(view) = views.get_mut(*index)
+                    && state.status != LeaseStatus::OtherWindow
+                {
+                    (view.used, view.reserved) = (state.used, state.reserved);
+                    (view.holders, view.reset_ms) = (state.holders, state.reset_ms);
+                }
+            }
+        }
+        views
+    }
+}
+
+/// An operation that changes nothing but what is overdue; `None` for a limit that is gone.
+fn looking(table: &Table, view: &MeterView, now_ms: u64) -> Option<LeaseOp> {
+    let (limit, tag, subject_text) = meter::split(&view.meter)?;
+    let entry = table.get(limit)?;
+    let subject = meter::subject(subject_text);
+    let changed =
+        subject.as_ref().and_then(|subject: &Subject| entry.changed(subject, clock::unix_ms()));
+    let windows = changed.map_or(&entry.limit.windows, |changed| &changed.windows);
+    let window = windows.iter().find(|window| window.tag() == tag)?;
+    Some(LeaseOp {
+        meter: view.meter.clone(),
+        spec: meter::spec(&entry.limit, window, now_ms)?,
+        lease: "looked-at".to_owned(),
+        seq: 1,
+        charged: 0,
+        refunded: 0,
+        granted: 0,
+        wanted: 0,
+        minimum: 0,
+        close: true,
+        window: 0,
+    })
 }
 
 /// The health of a ledger in words.

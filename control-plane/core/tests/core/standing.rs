@@ -12,7 +12,7 @@ use crate::{
 };
 
 fn view(meter: &str, used: u64, reserved: u64) -> MeterView {
-    MeterView { meter: meter.into(), capacity: 1, used, reserved, holders: 2, reset_ms: 9 }
+    MeterView { meter: meter.into(), capacity: 1, used, reserved, holders: 0, reset_ms: 9 }
 }
 
 async fn world() -> (Core, Arc<Scripted>, Standing) {
@@ -34,6 +34,20 @@ async fn world() -> (Core, Arc<Scripted>, Standing) {
 
 fn ask(limit: &str) -> pb::LimitStatusRequest {
     pb::LimitStatusRequest { limit: limit.into(), most: 0 }
+}
+
+#[tokio::test]
+async fn a6_leases_that_nobody_refreshed_are_not_shown_as_held() {
+    let (_core, ledger, standing) = world().await;
+    let held = MeterView { holders: 2, ..view("other|b30|key=z", 4, 9) };
+    ledger.script().meters = vec![held, view("other|b1|key=z", 1, 0)];
+    let reply = standing.read(&ask("other")).await.unwrap();
+    // The meter with holders was looked at, by an operation that draws nothing.
+    let looked: Vec<_> = ledger.script().leases.drain(..).flatten().collect();
+    let [op] = looked.as_slice() else { panic!("{looked:?}") };
+    assert_eq!((op.meter.as_str(), op.close, op.wanted), ("other|b30|key=z", true, 0));
+    let reserved: Vec<_> = reply.meters.iter().map(|meter| meter.reserved).collect();
+    assert_eq!(reserved, [0.0, 0.0]);
 }
 
 #[tokio::test]
