@@ -200,6 +200,8 @@ impl Quota {
         if self.available.swap(well, Ordering::AcqRel) != well {
             if well {
                 tracing::info!("limits are shared with the fleet again");
+                // What has gathered meanwhile need not wait for the next probe.
+                self.wake.notify_one();
             } else {
                 self.away_since_ms.store(boottime_ms(), Ordering::Release);
                 tracing::warn!(
