@@ -138,18 +138,22 @@ fn op(
     subject: &Subject,
     now_ms: u64,
 ) -> Option<LeaseOp> {
-    let window_s = wire.meter.as_ref()?.window_s;
+    let pb::Meter { window_s, tag, .. } = wire.meter.as_ref()?;
     // Overrides end when the operator's clock says so: that is the time they were written in.
     let windows = entry.windows(subject, clock::unix_ms());
-    let window = windows.iter().find(|window| window.window_s() == window_s)?;
+    let window = windows.iter().find(|window| window.window_s() == *window_s)?;
+    // What the data plane counts may be what the limit counted before it was changed.
+    if !tag.is_empty() && *tag != entry.limit.tag(window) {
+        return None;
+    }
     Some(LeaseOp {
-        meter: meter::text(&entry.limit.name, window, subject),
+        meter: meter::text(&entry.limit, window, subject),
         spec: meter::spec(&entry.limit, window, now_ms)?,
         lease: format!("{incarnation:016x}-{:016x}", wire.lease),
         seq: wire.seq,
-        charged: wire.charged,
-        refunded: wire.refunded,
-        granted: wire.granted,
+        charged: wire.charged.min(MAX_AMOUNT),
+        refunded: wire.refunded.min(MAX_AMOUNT),
+        granted: wire.granted.min(MAX_AMOUNT),
         wanted: wire.wanted.min(MAX_AMOUNT),
         minimum: wire.minimum.min(MAX_AMOUNT),
         close: wire.close,

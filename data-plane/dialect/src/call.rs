@@ -172,7 +172,7 @@ impl Call {
                 let part = PROMPT.into_iter().any(|part| name.is(part));
                 let span = scanner.skip()?;
                 if part {
-                    reader.prompt.add(span);
+                    reader.prompt.add(span, name.is("messages") || name.is("input"));
                 }
                 return Ok(());
             };
@@ -263,7 +263,7 @@ impl Reader {
                     scanner.skip().map(drop)
                 })?;
                 self.prompts = prompts;
-                self.prompt.add(span);
+                self.prompt.add(span, false);
                 return Ok(Ok(()));
             }
             _ => {}
@@ -291,21 +291,28 @@ impl Reader {
                 Ok(Ok(()))
             }
             ("best_of", _) => {
-                self.best_of = whole_number(scanner.slice(span)).unwrap_or(0);
+                self.best_of = count(scanner.slice(span)).unwrap_or(0);
                 Ok(Ok(()))
             }
             ("prompt", _) => {
-                self.prompt.add(span);
+                self.prompt.add(span, false);
                 Ok(Ok(()))
             }
             ("n", _) => {
-                self.n = whole_number(scanner.slice(span));
+                self.n = count(scanner.slice(span));
                 Ok(Ok(()))
             }
             // `user` of another type and what else `n` may be are the upstream's to judge.
             _ => Ok(Ok(())),
         }
     }
+}
+
+/// How many a value asks for, also where it is written as upstreams should not take it: as a
+/// fraction, or in quotes.
+fn count(text: &[u8]) -> Option<u64> {
+    let text = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text);
+    output_cap(text.trim_ascii())
 }
 
 /// Tokens that a value caps the answer at; what is larger than any number counts as the largest.
@@ -390,6 +397,10 @@ mod tests {
         assert_eq!(cap(r#""max_tokens":"5""#), (None, 1));
         let generated =
             |members: &str| parse(&format!(r#"{{"model":"m",{members}}}"#)).unwrap().generated;
+        assert_eq!(generated(r#""n":"50""#), 50);
+        assert_eq!(generated(r#""n":5e1"#), 50);
+        assert_eq!(generated(r#""n":1,"best_of":"20""#), 20);
+        assert_eq!(generated(r#""n":99999999999999999999999"#), u64::MAX);
         assert_eq!(generated(r#""n":2,"best_of":5"#), 5);
         assert_eq!(generated(r#""n":3,"prompt":["a","b"]"#), 6);
     }

@@ -9,13 +9,24 @@ use memchr::memmem;
 
 /// What precedes the bytes of an image, a sound or a file within a string.
 const MEDIA: &[u8] = b";base64,";
+/// Names of members whose values are data URLs.
+const MEDIA_NAMES: [&[u8]; 3] = [br#""url""#, br#""image_url""#, br#""file_data""#];
+/// Longest beginning of a data URL with the name before it, in bytes.
+const MIME: usize = 160;
 /// Longest text that is looked at piece by piece to guess at the rest.
 const SAMPLE: usize = 4 * 1024;
 const PIECES: usize = 4;
 
 /// The spans of a body that become prompt.
 #[derive(Debug, Clone, Default)]
-pub struct Prompt(Vec<Range<usize>>);
+pub struct Prompt(Vec<Part>);
+
+#[derive(Debug, Clone)]
+struct Part {
+    span: Range<usize>,
+    /// Upstreams read media in it. Elsewhere what looks like media is text like any other.
+    media: bool,
+}
 
 /// Size of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,17 +38,18 @@ pub struct PromptSize {
 }
 
 impl Prompt {
-    /// Another member of the body that becomes prompt.
-    pub(crate) fn add(&mut self, span: Range<usize>) {
-        self.0.push(span);
+    /// Another member of the body that becomes prompt; `media`: it may hold images and the like.
+    pub(crate) fn add(&mut self, span: Range<usize>, media: bool) {
+        self.0.push(Part { span, media });
     }
 
     /// Measures the prompt within the body that it was found in.
     pub fn size(&self, body: &[u8]) -> PromptSize {
         let mut size = PromptSize::default();
-        for part in self.0.iter().filter_map(|span| body.get(span.clone())) {
+        for Part { span, media: has_media } in &self.0 {
+            let part = body.get(span.clone()).unwrap_or_default();
             let mut text = part.len();
-            for (media, _) in media(part) {
+            for (media, _) in media(part).filter(|_| *has_media) {
                 size.media += 1;
                 text -= media.len();
             }
@@ -52,22 +64,33 @@ impl Prompt {
     /// byte of them stands for.
     pub fn sample<'a>(&self, body: &'a [u8]) -> (Cow<'a, str>, f64) {
         let size = self.size(body);
-        let parts = self.0.iter().filter_map(|span| body.get(span.clone()));
-        if size.media == 0 && self.0.len() == 1 && size.text <= SAMPLE as u64 {
-            let part = parts.into_iter().next().unwrap_or_default();
+        if let [Part { span, .. }] = self.0.as_slice()
+            && size.media == 0
+            && size.text <= SAMPLE as u64
+        {
+            let part = body.get(span.clone()).unwrap_or_default();
             if memchr::memchr(b'\\', part).is_none() {
                 return (String::from_utf8_lossy(part), 1.0);
             }
         }
-        let text = self.0.iter().filter_map(|span| body.get(span.clone())).map(without_media);
-        let text: Vec<u8> = text.flatten().collect();
+        let mut text = Vec::with_capacity(body.len().min(64 * 1024));
+        for Part { span, media } in &self.0 {
+            let part = body.get(span.clone()).unwrap_or_default();
+            if *media {
+                text.extend(without_media(part));
+            } else {
+                text.extend_from_slice(part);
+            }
+        }
         let pieces = if text.len() <= SAMPLE {
             text
         } else {
             let step = text.len() / PIECES;
             let piece = SAMPLE / PIECES;
+            // Nobody can know where to put what should not be seen.
             (0..PIECES)
-                .filter_map(|index| text.get(index * step..index * step + piece))
+                .map(|index| index * step + fastrand::usize(..=step - piece))
+                .filter_map(|start| text.get(start..start + piece))
                 .flatten()
                 .copied()
                 .collect()
@@ -79,9 +102,18 @@ impl Prompt {
     }
 }
 
-/// The bytes of media in a part of a body, and where each ends.
+/// The bytes of media in a part of a body, and where each ends. Media is the value of a member that
+/// is read as such, and a data URL; text that only looks like one has no such name before it.
 fn media(part: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
     memmem::find_iter(part, MEDIA).filter_map(|at| {
+        let before = part.get(at.saturating_sub(MIME)..at)?;
+        let quote = memchr::memrchr(b'"', before)?;
+        let (name, value) = before.split_at_checked(quote)?;
+        let name = name.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end();
+        let is_read = MEDIA_NAMES.iter().any(|known| name.ends_with(known));
+        if !is_read || !value.starts_with(b"\"data:") || value.contains(&b'\\') {
+            return None;
+        }
         let rest = part.get(at..)?;
         let length = memchr::memchr(b'"', rest).unwrap_or(rest.len());
         Some((rest.get(..length)?, at + length))
@@ -147,7 +179,7 @@ mod tests {
 
     fn prompt(body: &str) -> Prompt {
         let mut prompt = Prompt::default();
-        prompt.add(0..body.len());
+        prompt.add(0..body.len(), true);
         prompt
     }
 
@@ -155,13 +187,32 @@ mod tests {
     fn media_counts_by_the_piece() {
         let image = "A".repeat(100_000);
         let body = format!(
-            r#"[{{"url":"data:image/png;base64,{image}"}},{{"data":"x;base64,{image}"}},"hello"]"#
+            r#"[{{"url":"data:image/png;base64,{image}"}},{{"url" : "data:x;base64,{image}"}},"hello"]"#
         );
         let size = prompt(&body).size(body.as_bytes());
         assert_eq!(size.media, 2);
         assert!(size.text < 100, "{size:?}");
         let (sample, _) = prompt(&body).sample(body.as_bytes());
         assert!(sample.contains("hello") && !sample.contains("AAAA"));
+    }
+
+    #[test]
+    fn b3_text_that_looks_like_media_is_text() {
+        let long = "words ".repeat(10_000);
+        for value in [
+            format!(r#"{{"text":";base64,{long}"}}"#),
+            format!(r#"{{"text":"data:x;base64,{long}"}}"#),
+            format!(r#"{{"text":"\"url\":\"data:x;base64,{long}"}}"#),
+            format!(r#"{{"url":"see ;base64,{long}"}}"#),
+        ] {
+            let size = prompt(&value).size(value.as_bytes());
+            assert!(size.media == 0 && size.text >= 60_000, "{size:?}");
+        }
+        // Nobody looks for images in the description of a tool.
+        let tool = format!(r#"{{"url":"data:x;base64,{long}"}}"#);
+        let mut tools = Prompt::default();
+        tools.add(0..tool.len(), false);
+        assert!(tools.size(tool.as_bytes()).text >= 60_000);
     }
 
     #[test]

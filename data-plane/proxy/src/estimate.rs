@@ -37,6 +37,7 @@ pub struct Sizes {
     pub expected: Option<u64>,
     /// The bound must go upstream.
     pub send: bool,
+    body_bytes: u64,
 }
 
 impl Sizes {
@@ -75,12 +76,18 @@ impl Sizes {
             generated,
             expected: stats.expected_output().map(|each| each.saturating_mul(generated)),
             send: cap.send,
+            body_bytes: call.body.len() as u64,
         }
     }
 
     /// The most that the prompt may come to.
     pub fn prompt(&self) -> u64 {
         self.prompt
+    }
+
+    /// Size of the whole request in bytes.
+    pub fn body_bytes(&self) -> u64 {
+        self.body_bytes
     }
 
     /// The prompt as measured: the best guess where nobody counts it.

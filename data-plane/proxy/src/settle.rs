@@ -24,8 +24,12 @@ use crate::{
     usage::UsageLog,
 };
 
-/// No answer has so many tokens: a count beyond it is a mistake.
-const ABSURD_TOKENS: u64 = 1 << 40;
+/// Tokens that an upstream may add to a prompt: images, tools, instructions of its own.
+const MOST_ADDED_INPUT: u64 = 4_000_000;
+/// No answer has more tokens.
+const MOST_OUTPUT: u64 = 100_000_000;
+/// Longest token on an average.
+const MOST_CHARS_PER_TOKEN: u64 = 64;
 
 /// What settling one request needs, from when it is admitted until it is settled.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub struct Bill {
     request: u64,
     stats: Arc<Stats>,
     measured: u64,
+    /// Size of the request.
+    body_bytes: u64,
     units: TokenRates,
     prices: TokenRates,
     price_version: u64,
@@ -56,6 +62,7 @@ impl Bill {
             request: log.next_request(),
             stats,
             measured: sizes.measured(),
+            body_bytes: sizes.body_bytes(),
             units: model.units,
             prices: model.prices,
             price_version: model.version,
@@ -185,10 +192,7 @@ pub struct Charged {
 /// that passed.
 pub fn settle(report: &mut Report, reported: Option<Usage>, output_chars: u64) {
     let Some(mut bill) = report.bill.take() else { return };
-    let (usage, estimated) = match reported.filter(|usage| is_sound(*usage, output_chars)) {
-        Some(usage) => (usage, false),
-        None => (estimated(bill.measured, output_chars), true),
-    };
+    let (usage, estimated) = believed(reported, bill.measured, bill.body_bytes, output_chars);
     let duration_ms = whole_ms(report.elapsed_ms());
     let charged = bill.charge(usage, estimated, report.record.outcome, duration_ms);
     report.usage(usage, estimated, charged);
@@ -213,16 +217,38 @@ pub fn settle_abandoned(report: &mut Report) {
     }
 }
 
-/// About four characters a token.
-fn estimated(measured: u64, output_chars: u64) -> Usage {
-    Usage { input: measured.max(1), output: output_chars.div_ceil(4), ..Usage::default() }
-}
-
-/// Can these counts be true? Upstreams exist that report nothing but zeros, or nonsense.
-fn is_sound(usage: Usage, output_chars: u64) -> bool {
-    let said_nothing = usage.output == 0 && output_chars > 0;
-    let all_zero = usage.input == 0 && usage.output == 0;
-    !said_nothing && !all_zero && usage.input < ABSURD_TOKENS && usage.output < ABSURD_TOKENS
+/// The counts to go by, and whether one of them is an estimate. Upstreams exist that report nothing,
+/// nothing but zeros, or nonsense.
+fn believed(
+    reported: Option<Usage>,
+    measured: u64,
+    body_bytes: u64,
+    output_chars: u64,
+) -> (Usage, bool) {
+    let estimated = Usage {
+        input: measured.max(1),
+        // About four characters a token.
+        output: output_chars.div_ceil(4),
+        ..Usage::default()
+    };
+    let Some(reported) = reported else { return (estimated, true) };
+    // No prompt is empty, and none has many more tokens than bytes; what upstreams add of their own
+    // accord is little beside the slack.
+    let most_input = body_bytes.saturating_mul(4).saturating_add(MOST_ADDED_INPUT);
+    let input_is_sound = (1..=most_input).contains(&reported.input);
+    // A token of many dozens of characters is none, and an answer has an end.
+    let least_output = output_chars / MOST_CHARS_PER_TOKEN;
+    let output_is_sound = (least_output..=MOST_OUTPUT).contains(&reported.output)
+        && (reported.output > 0 || output_chars == 0);
+    let input = if input_is_sound { reported.input } else { estimated.input };
+    let output = if output_is_sound { reported.output } else { estimated.output };
+    let usage = Usage {
+        input,
+        output,
+        cached: if input_is_sound { reported.cached.min(input) } else { 0 },
+        reasoning: if output_is_sound { reported.reasoning.min(output) } else { 0 },
+    };
+    (usage, !(input_is_sound && output_is_sound))
 }
 
 #[expect(
@@ -241,11 +267,17 @@ mod tests {
     #[test]
     fn a3_counts_that_cannot_be_true_are_estimated() {
         let usage = |input, output| Usage { input, output, ..Usage::default() };
-        assert!(is_sound(usage(7, 2), 8));
-        assert!(is_sound(usage(7, 0), 0), "an embedding, or an empty answer");
-        assert!(!is_sound(usage(7, 0), 8), "zero with visible text");
-        assert!(!is_sound(usage(0, 0), 0));
-        assert!(!is_sound(usage(u64::MAX, 2), 8));
-        assert_eq!(estimated(0, 9), usage(1, 3));
+        let of = |reported: Usage, chars| believed(Some(reported), 12, 100, chars);
+        assert_eq!(of(usage(7, 2), 8), (usage(7, 2), false));
+        assert_eq!(of(usage(7, 0), 0), (usage(7, 0), false), "an embedding, or an empty answer");
+        assert_eq!(of(usage(7, 0), 8), (usage(7, 2), true), "zero with visible text");
+        assert_eq!(of(usage(0, 2), 8), (usage(12, 2), true), "no prompt is empty");
+        assert_eq!(of(usage(7, 1), 2000), (usage(7, 500), true), "too few for so much text");
+        assert_eq!(of(usage(1 << 40, 2), 8), (usage(12, 2), true));
+        assert_eq!(of(usage(7, u64::MAX), 8), (usage(7, 2), true));
+        assert_eq!(believed(None, 0, 100, 9), (usage(1, 3), true));
+        let odd = Usage { input: 10, output: 5, cached: 99, reasoning: 99 };
+        let (clamped, _) = of(odd, 8);
+        assert_eq!((clamped.cached, clamped.reasoning), (10, 5), "parts are no larger");
     }
 }

@@ -19,8 +19,8 @@ pub(super) const TTL_MS: u64 = 15_000;
 const MAX_METER: usize = 1024;
 
 /// `limit|tag|subject`. A subject that is too long is named by its digest, `#` and 64 digits.
-pub(super) fn text(limit: &str, window: &Window, subject: &Subject) -> String {
-    let mut text = format!("{limit}|{}|", window.tag());
+pub(super) fn text(limit: &Limit, window: &Window, subject: &Subject) -> String {
+    let mut text = format!("{}|{}|", limit.name, limit.tag(window));
     let start = text.len();
     if write!(text, "{subject}").is_err() || text.len() > MAX_METER {
         text.truncate(start);
@@ -110,7 +110,7 @@ pub(super) fn window_name(window: &Window) -> String {
 #[cfg(test)]
 mod tests {
     use jiff::tz::TimeZone;
-    use sluicegate_model::calendar::Period;
+    use sluicegate_model::{calendar::Period, resource::limit::Dimension};
 
     use super::*;
 
@@ -122,14 +122,18 @@ mod tests {
         })
     }
 
+    fn slots() -> Limit {
+        Limit { name: "l".into(), dimension: Dimension::Concurrency, ..limit() }
+    }
+
     #[test]
     fn texts_come_back() {
         let window = Window::Slots { amount: 1 };
         for user in ["bob", "a,key=b|c%2Cd%", "é|"] {
             let subject_was = of("alice", user);
-            let text = text("l", &window, &subject_was);
+            let text = text(&slots(), &window, &subject_was);
             let (limit, tag, rest) = split(&text).unwrap();
-            assert_eq!((limit, tag), ("l", "n"));
+            assert_eq!((limit, tag), ("l", "concurrency:n"));
             assert_eq!(subject(rest), Some(subject_was), "{text}");
         }
     }
@@ -138,10 +142,10 @@ mod tests {
     fn long_subjects_are_named_by_a_digest() {
         let window = Window::Slots { amount: 1 };
         let long = |end: char| format!("{}{end}", "x".repeat(1100));
-        let one = text("l", &window, &of("", &long('a')));
-        assert!(one.starts_with("l|n|#") && one.len() == 5 + 64, "{one}");
-        assert_ne!(one, text("l", &window, &of("", &long('b'))));
-        assert_eq!(one, text("l", &window, &of("", &long('a'))));
+        let one = text(&slots(), &window, &of("", &long('a')));
+        assert!(one.starts_with("l|concurrency:n|#") && one.len() == 17 + 64, "{one}");
+        assert_ne!(one, text(&slots(), &window, &of("", &long('b'))));
+        assert_eq!(one, text(&slots(), &window, &of("", &long('a'))));
         let (_, _, rest) = split(&one).unwrap();
         assert_eq!(subject(rest), None);
     }

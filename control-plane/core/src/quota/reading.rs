@@ -2,7 +2,6 @@
 
 use sluicegate_model::{Violation, Violations, name::MAX_NAME, path::Path, scope::Subject};
 use sluicegate_proto::quota::v1 as pb;
-use sluicegate_store::ledger::MAX_AMOUNT;
 
 use super::fault;
 
@@ -35,12 +34,6 @@ pub(super) fn subjects(request: &pb::LeaseRequest) -> Result<Vec<Subject>, Viola
         let mut add = |field: &str, what: &str, hint: &str| {
             found.0.push(fault(index, field, what, hint));
         };
-        let amounts = [("charged", op.charged), ("refunded", op.refunded), ("granted", op.granted)];
-        for (field, amount) in amounts {
-            if amount > MAX_AMOUNT {
-                add(field, "is larger than can be counted", &format!("at most {MAX_AMOUNT}"));
-            }
-        }
         let Some(meter) = &op.meter else {
             add("meter", "is missing", "name the limit and the subject");
             continue;

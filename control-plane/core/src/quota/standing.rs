@@ -123,7 +123,7 @@ fn looking(table: &Table, view: &MeterView, now_ms: u64) -> Option<LeaseOp> {
     let changed =
         subject.as_ref().and_then(|subject: &Subject| entry.changed(subject, clock::unix_ms()));
     let windows = changed.map_or(&entry.limit.windows, |changed| &changed.windows);
-    let window = windows.iter().find(|window| window.tag() == tag)?;
+    let window = windows.iter().find(|window| entry.limit.tag(window) == tag)?;
     Some(LeaseOp {
         meter: view.meter.clone(),
         spec: meter::spec(&entry.limit, window, now_ms)?,
@@ -156,7 +156,7 @@ fn shown(table: &Table, view: &MeterView) -> Option<pb::LimitMeter> {
     let subject = meter::subject(subject_text);
     let changed = subject.as_ref().and_then(|subject: &Subject| entry.changed(subject, unix_ms));
     let windows = changed.map_or(&entry.limit.windows, |changed| &changed.windows);
-    let window = windows.iter().find(|window| window.tag() == tag)?;
+    let window = windows.iter().find(|window| entry.limit.tag(window) == tag)?;
     let dimension = entry.limit.dimension;
     Some(pb::LimitMeter {
         limit: limit.to_owned(),

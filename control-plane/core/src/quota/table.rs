@@ -91,7 +91,7 @@ impl Limits {
     /// The table as of `revision` or later, if it comes within `patience`; else the newest.
     pub async fn at_least(&self, revision: Revision, patience: Duration) -> Arc<Table> {
         let table = self.table();
-        if table.revision >= revision || revision <= self.given_up.load(Ordering::Relaxed) {
+        if table.revision >= revision || revision == self.given_up.load(Ordering::Relaxed) {
             return table;
         }
         let mut tables = self.table.subscribe();
@@ -100,7 +100,7 @@ impl Limits {
             return table.clone();
         }
         // Nothing may ever bring it, as when a backup of the store was put in its place.
-        self.given_up.fetch_max(revision, Ordering::Relaxed);
+        self.given_up.store(revision, Ordering::Relaxed);
         self.table()
     }
 }

@@ -39,13 +39,13 @@ fn ask(limit: &str) -> pb::LimitStatusRequest {
 #[tokio::test]
 async fn a6_leases_that_nobody_refreshed_are_not_shown_as_held() {
     let (_core, ledger, standing) = world().await;
-    let held = MeterView { holders: 2, ..view("other|b30|key=z", 4, 9) };
-    ledger.script().meters = vec![held, view("other|b1|key=z", 1, 0)];
+    let held = MeterView { holders: 2, ..view("other|requests:b30|key=z", 4, 9) };
+    ledger.script().meters = vec![held, view("other|requests:b1|key=z", 1, 0)];
     let reply = standing.read(&ask("other")).await.unwrap();
     // The meter with holders was looked at, by an operation that draws nothing.
     let looked: Vec<_> = ledger.script().leases.drain(..).flatten().collect();
     let [op] = looked.as_slice() else { panic!("{looked:?}") };
-    assert_eq!((op.meter.as_str(), op.close, op.wanted), ("other|b30|key=z", true, 0));
+    assert_eq!((op.meter.as_str(), op.close, op.wanted), ("other|requests:b30|key=z", true, 0));
     let reserved: Vec<_> = reply.meters.iter().map(|meter| meter.reserved).collect();
     assert_eq!(reserved, [0.0, 0.0]);
 }
@@ -54,12 +54,12 @@ async fn a6_leases_that_nobody_refreshed_are_not_shown_as_held() {
 async fn a6_every_counter_is_shown_in_what_people_write() {
     let (_core, ledger, standing) = world().await;
     ledger.script().meters = vec![
-        view("other|b30|key=z", 4, 1),
-        view("l|cmonth:UTC|key=k", 2_500_000_000, 0),
-        view("l|cmonth:UTC|key=a%2Cb", 0, 1),
-        view(&format!("l|cmonth:UTC|#{}", "0".repeat(64)), 0, 0),
+        view("other|requests:b30|key=z", 4, 1),
+        view("l|cost:cmonth:UTC|key=k", 2_500_000_000, 0),
+        view("l|cost:cmonth:UTC|key=a%2Cb", 0, 1),
+        view(&format!("l|cost:cmonth:UTC|#{}", "0".repeat(64)), 0, 0),
         // What is left of what the limits were before.
-        view("l|cday:UTC|key=k", 1, 0),
+        view("l|cost:cday:UTC|key=k", 1, 0),
         view("gone|b1|key=k", 1, 0),
     ];
     let reply = standing.read(&ask("l")).await.unwrap();

@@ -13,7 +13,12 @@ use crate::fixture::{NODE, Quota, Served, apply, limit, soon, wrap};
 fn op(lease: u64, seq: u64, charged: u64, wanted: u64) -> quota::LeaseOp {
     let subject = LimitScope { key: "k".into(), ..LimitScope::default() };
     quota::LeaseOp {
-        meter: Some(quota::Meter { limit: "l".into(), window_s: 86_400, subject: Some(subject) }),
+        meter: Some(quota::Meter {
+            limit: "l".into(),
+            window_s: 86_400,
+            subject: Some(subject),
+            tag: String::new(),
+        }),
         lease,
         seq,
         charged,

@@ -121,9 +121,16 @@ impl Counter {
         if counting != self.counting || renumbered {
             (self.used, self.previous, self.window) = (0.0, 0.0, 0);
         }
+        let lowered = spec.capacity < self.capacity;
         self.counting = counting;
         (self.amount, self.interval_ms, self.capacity) = (amount, interval_ms, spec.capacity);
-        self.pass(now_ms, window)
+        let rolled = self.pass(now_ms, window);
+        if lowered && matches!(counting, Counting::Bucket | Counting::Sliding) {
+            // What was allowed then is no debt now.
+            self.used = self.used.min(spec.capacity as f64);
+            self.previous = self.previous.min(spec.capacity as f64);
+        }
+        rolled
     }
 
     fn pass(&mut self, now_ms: u64, calendar: Option<CalendarWindow>) -> Rolled {

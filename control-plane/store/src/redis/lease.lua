@@ -20,14 +20,15 @@ local now = time[1] * 1000 + floor(time[2] / 1000)
 
 -- All numbers are in one field: kind:amount:interval:capacity:used:previous:reserved:holders:at:
 -- window:window end:due.
-local was, was_interval, used, previous, reserved, holders = '-', 0, 0, 0, 0, 0
+local was, was_interval, was_capacity, used, previous, reserved, holders = '-', 0, 0, 0, 0, 0, 0
 local at, window, window_end, due = 0, 0, 0, NEVER
 local numbers = redis.call('HGET', KEYS[1], 'n')
 if numbers then
-  local i, u, p, r, h, t, w, e, d
-  was, i, u, p, r, h, t, w, e, d = string.match(numbers, '^(%a):%d+:(%d+):%d+:([^:]+):([^:]+)' ..
+  local i, c, u, p, r, h, t, w, e, d
+  was, i, c, u, p, r, h, t, w, e, d = string.match(numbers, '^(%a):%d+:(%d+):(%d+):([^:]+):([^:]+)' ..
     ':(%d+):(%d+):(%d+):(%d+):(%d+):(%d+)$')
-  was_interval, used, previous, reserved = tonumber(i), tonumber(u), tonumber(p), tonumber(r)
+  was_interval, was_capacity = tonumber(i), tonumber(c)
+  used, previous, reserved = tonumber(u), tonumber(p), tonumber(r)
   holders, at, window, window_end, due = tonumber(h), tonumber(t), tonumber(w), tonumber(e), tonumber(d)
 end
 now = max(now, at)
@@ -60,6 +61,10 @@ elseif kind == 'c' then
     redis.call('DEL', KEYS[2])
   end
   if id == window then window_end = id_end end
+end
+-- What was allowed before the capacity was lowered is no debt now.
+if capacity < was_capacity and (kind == 'b' or kind == 's') then
+  used, previous = min(used, capacity), min(previous, capacity)
 end
 at = now
 local interval_left, window_left = 0, 0

@@ -54,7 +54,8 @@ pub struct Rule {
 
 impl Rule {
     fn new(limit: &Limit, overrides: &[&Override]) -> Self {
-        let windows = limit.windows.iter().map(|window| (window.clone(), window.tag())).collect();
+        let windows =
+            limit.windows.iter().map(|window| (window.clone(), limit.tag(window))).collect();
         let mut fitting: Vec<_> = overrides
             .iter()
             .filter(|over| over.limit == limit.name)

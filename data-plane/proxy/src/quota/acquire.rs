@@ -27,6 +27,9 @@ use crate::{
 /// Longest wait for one answer of the control plane, should even its failure not be noticed.
 const ANSWER: Duration = Duration::from_secs(1);
 
+/// Longest wait that is advised while nobody can be asked: that may be over at any time.
+const SHARE_RETRY_MS: u64 = 5_000;
+
 /// A request as limits see it.
 #[derive(Debug)]
 pub struct Ask<'a> {
@@ -190,9 +193,7 @@ impl Quota {
             self.touch(&wanted.meter);
         }
         for waiting in waiting {
-            if let Some(hold) = self.wait_for(waiting, patient).await? {
-                reservation.push(hold);
-            }
+            reservation.push(self.wait_for(waiting, patient).await?);
         }
         Ok(reservation)
     }
@@ -202,7 +203,7 @@ impl Quota {
         self: &Arc<Self>,
         mut waiting: Waiting<'_>,
         patient: bool,
-    ) -> Result<Option<Hold>, Box<LimitFacts>> {
+    ) -> Result<Hold, Box<LimitFacts>> {
         let wanted = waiting.wanted;
         let begun = Instant::now();
         let patience = if patient { begun + wanted.rule.limit.wait } else { begun };
@@ -213,19 +214,18 @@ impl Quota {
             let now = boottime_ms();
             let lease = wanted.meter.lease();
             if let (Taken::Yes { .. }, _) = lease.take_again(wanted.amount, now) {
-                return Ok(Some(wanted.hold(lease)));
+                return Ok(wanted.hold(lease));
             }
             if !self.available.load(Ordering::Acquire) {
-                return self.without(wanted).map(Some);
+                return self.without(wanted);
             }
             match wanted.meter.with(|holder| holder.answer(waiting.ticket)) {
                 Answer::NotYet => {}
-                Answer::Unavailable => return self.without(wanted).map(Some),
-                // The limit is gone; the policy here is about to say so, too.
-                Answer::Unknown => return Ok(None),
+                // A limit that the control plane does not know (any more, or yet) cannot be asked.
+                Answer::Unavailable | Answer::Unknown => return self.without(wanted),
                 Answer::Given | Answer::Denied => {
                     if Instant::now() >= patience || !wanted.may_free_up(now) {
-                        return self.refused(wanted, Why::Exhausted).map(Some);
+                        return self.refused(wanted, Why::Exhausted);
                     }
                     waiting.ticket = wanted.meter.with(|holder| {
                         holder.leave(wanted.amount);
@@ -235,7 +235,7 @@ impl Quota {
                 }
             }
             if timeout_at(answer_by, changed).await.is_err() {
-                return self.without(wanted).map(Some);
+                return self.without(wanted);
             }
         }
     }
@@ -349,7 +349,9 @@ impl Wanted<'_> {
             Why::Exhausted | Why::TooLarge => (remaining, reserved, retry_ms),
             Why::Unavailable => (remaining, reserved, 1_000),
             // What others hold, nobody here can know.
-            Why::ShareUsedUp => (0, capacity - used, self.meter.share_retry_ms()),
+            Why::ShareUsedUp => {
+                (0, capacity - used, self.meter.share_retry_ms().min(SHARE_RETRY_MS))
+            }
         };
         Box::new(LimitFacts {
             why,

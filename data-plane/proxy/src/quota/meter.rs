@@ -61,6 +61,7 @@ impl Meter {
                 limit: rule.limit.name.clone(),
                 window_s: named.window.window_s(),
                 subject: Some(subject.to_proto()),
+                tag: named.tag.to_owned(),
             },
             subject,
             lease: ArcSwap::new(holder.lease().clone()),

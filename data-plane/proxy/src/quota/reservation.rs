@@ -10,6 +10,9 @@ use sluicegate_protocol::quota::Lease;
 
 use super::{Quota, Standings, meter::Meter};
 
+/// Most that one request is charged: far more than any uses, and far less than is counted exactly.
+const MAX_CHARGE: u64 = 1 << 46;
+
 /// What a request has really used, by dimension.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Actual {
@@ -87,7 +90,7 @@ impl Reservation {
         let mut totals: Vec<LeaseTotals> = Vec::new();
         self.standings = Standings::default();
         for hold in self.holds.drain(..) {
-            let used = actual.of(hold.meter.dimension);
+            let used = actual.of(hold.meter.dimension).min(MAX_CHARGE);
             hold.end(used, self.quota.as_ref());
             if hold.shown
                 && let Some(standing) = hold.meter.standing()

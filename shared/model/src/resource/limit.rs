@@ -36,6 +36,14 @@ pub struct Limit {
     pub wait: Duration,
 }
 
+impl Limit {
+    /// What tells the counters of one of its windows from others, also from those that the limit had
+    /// before it was changed: they count something else.
+    pub fn tag(&self, window: &Window) -> String {
+        format!("{}:{}", self.dimension.name(), window.tag())
+    }
+}
+
 /// What is counted, and in which smallest unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dimension {
@@ -105,8 +113,7 @@ impl Window {
         }
     }
 
-    /// What tells counters of one kind from those of another, should the limit be changed.
-    pub fn tag(&self) -> String {
+    fn tag(&self) -> String {
         match self {
             Self::Rate { window_s, algorithm: Algorithm::Bucket, .. } => format!("b{window_s}"),
             Self::Rate { window_s, algorithm: Algorithm::Sliding, .. } => format!("s{window_s}"),

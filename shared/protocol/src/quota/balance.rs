@@ -21,6 +21,8 @@ pub struct Balance {
     charged: AtomicU64,
     /// Taken back of it, in all.
     refunded: AtomicU64,
+    /// Charged for requests that run on: to be corrected.
+    early: AtomicU64,
     /// When the lease may not be used any more.
     valid_until_ms: AtomicU64,
 }
@@ -43,6 +45,7 @@ impl Default for Balance {
             held: AtomicU64::new(0),
             charged: AtomicU64::new(0),
             refunded: AtomicU64::new(0),
+            early: AtomicU64::new(0),
             valid_until_ms: AtomicU64::new(0),
         }
     }
@@ -75,8 +78,9 @@ impl Balance {
         self.held.fetch_add(amount, Ordering::AcqRel);
     }
 
-    /// What was taken is charged at once, all of it.
+    /// What was taken is charged at once, all of it; [`Balance::correct`] ends it.
     pub fn charge(&self, taken: u64) {
+        self.early.fetch_add(taken, Ordering::AcqRel);
         self.charged.fetch_add(taken, Ordering::AcqRel);
         self.held.fetch_sub(taken, Ordering::AcqRel);
     }
@@ -97,6 +101,7 @@ impl Balance {
             self.charged.fetch_add(more, Ordering::AcqRel);
             self.free.fetch_sub(signed(more), Ordering::AcqRel);
         }
+        self.early.fetch_sub(charged, Ordering::AcqRel);
     }
 
     /// More was granted, until then.
@@ -138,6 +143,11 @@ impl Balance {
 
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Acquire)
+    }
+
+    /// Does a request run on that was taken from here?
+    pub fn is_open(&self) -> bool {
+        self.early.load(Ordering::Acquire) > 0 || self.held() > 0
     }
 
     pub fn charged(&self) -> u64 {
@@ -187,10 +197,15 @@ mod tests {
         balance.grant(100, 1000);
         assert_eq!(balance.take(60, 0), Taken::Yes { left: 40 });
         balance.charge(60);
+        assert!(balance.is_open(), "it is to be corrected");
         balance.correct(60, 25);
+        assert!(!balance.is_open());
         assert_eq!((balance.charged(), balance.refunded(), balance.free()), (60, 35, 40));
+        balance.grant(60, 1000);
+        assert_eq!(balance.take(60, 0), Taken::Yes { left: 40 });
+        balance.charge(60);
         balance.correct(60, 70);
-        assert_eq!((balance.charged(), balance.refunded(), balance.free()), (70, 35, 30));
+        assert_eq!((balance.charged(), balance.refunded(), balance.free()), (130, 35, 30));
     }
 
     #[test]

@@ -37,9 +37,14 @@ const REPORTS_PER_DRAIN: f64 = 20.0;
 /// A lease whose requests run on and on is spoken of so often, so that the ledger does not forget it.
 /// Milliseconds.
 const REMIND_MS: u64 = 240_000;
+/// A lease of a limit that is gone is spoken of so often, and for so long. Milliseconds.
+const UNKNOWN_MS: u64 = 5_000;
+const UNKNOWN_KEPT_MS: u64 = 600_000;
+/// More charges than these end a lease: totals must stay far below what is counted exactly.
+const MAX_CHARGED: u64 = 1 << 48;
 /// How often leases that are given up are looked after. Milliseconds.
 const OLD_MS: u64 = 200;
-const REPORT_MS: std::ops::RangeInclusive<u64> = 20..=1_000;
+const REPORT_MS: std::ops::RangeInclusive<u64> = 20..=500;
 
 /// An amount that the control plane has granted to this data plane.
 #[derive(Debug)]
@@ -173,6 +178,8 @@ struct Old {
     /// What was last acknowledged.
     reported: Option<Said>,
     sent_at_ms: u64,
+    /// Since when the control plane does not know the limit.
+    unknown_since_ms: Option<u64>,
 }
 
 /// What the ledger has been told of a lease that takes no more.
@@ -204,6 +211,8 @@ pub struct Holder {
     view: Option<View>,
     demand: Demand,
     old: Vec<Old>,
+    /// Leases of slots that are over while requests fill them on.
+    carried: Vec<Arc<Lease>>,
     /// Leases that have been reported in full.
     over: Vec<u64>,
     /// The process stops: everything is to be given back.
@@ -234,6 +243,7 @@ impl Holder {
             view: None,
             demand: Demand::default(),
             old: Vec::new(),
+            carried: Vec::new(),
             over: Vec::new(),
             finishing: false,
             spare_since_ms: None,
@@ -318,7 +328,7 @@ impl Holder {
             && !self.open
             && self.in_flight.is_none()
             && self.waiting.is_empty()
-            && self.lease.balance.held() == 0
+            && !self.lease.balance.is_open()
             && self.demand.idle_ms(now_ms) > 5 * IDLE_MS
     }
 
@@ -356,6 +366,7 @@ impl Holder {
         );
         self.over.extend(self.old.iter().filter(|old| old.is_done()).map(|old| old.lease.id));
         self.old.retain(|old| !old.is_done());
+        self.carried.retain(|lease| lease.balance.held() > 0);
         ops.extend(self.old.iter_mut().filter_map(|old| old.due(now_ms)));
         if self.in_flight.is_none() {
             ops.extend(self.current(now_ms));
@@ -409,6 +420,10 @@ impl Holder {
         if self.open && !balance.is_valid(now_ms) {
             // Nobody refreshed it in time. The ledger may have given the rest to others.
             self.retire();
+        } else if self.open && balance.charged() > MAX_CHARGED {
+            let back = self.lease.balance.withdraw(u64::MAX);
+            self.granted = self.granted.saturating_sub(back);
+            self.retire();
         }
         let balance = &self.lease.balance;
         let free = balance.free();
@@ -428,7 +443,8 @@ impl Holder {
             return Some(self.op(now_ms, more, minimum));
         }
         if !self.open {
-            return (!short && self.unreported()).then(|| self.op(now_ms, 0, 0));
+            let tell = self.unreported() || self.carried() > 0;
+            return (!short && tell).then(|| self.op(now_ms, 0, 0));
         }
         let keep = if idle || direct { 0 } else { signed(slice.saturating_mul(2)) };
         if free > keep && !short {
@@ -442,7 +458,8 @@ impl Holder {
             self.spare_since_ms = None;
         }
         // With nothing free, nobody can take anything any more: what is not held now never is.
-        if idle && self.lease.balance.free() <= 0 && self.lease.balance.held() == 0 {
+        let unheld = self.lease.balance.held() == 0 && self.carried() == 0;
+        if idle && self.lease.balance.free() <= 0 && unheld {
             return Some(self.close(now_ms));
         }
         let waited = now_ms.saturating_sub(self.sent_at_ms);
@@ -474,13 +491,14 @@ impl Holder {
         // Refunds first: a refund that is seen belongs to a charge that is seen.
         let refunded = balance.refunded();
         let charged = balance.charged();
+        let carried = self.carried();
         Op {
             lease: self.lease.id,
             seq: self.seq,
             charged,
             refunded,
-            granted: self.granted,
-            wanted: self.granted.saturating_add(more).max(charged),
+            granted: self.granted.saturating_add(carried),
+            wanted: self.granted.saturating_add(carried).saturating_add(more).max(charged),
             minimum,
             close: false,
             window: self.lease.window(),
@@ -497,8 +515,18 @@ impl Holder {
 
     /// Takes no more from the present lease; what is held still settles into it.
     fn retire(&mut self) {
+        let held = self.lease.balance.held();
         let old = self.give_up();
+        if self.terms.drain == Drain::Never && held > 0 {
+            // Running requests go on filling their slots, though the ledger has let go of them.
+            self.carried.push(old.lease.clone());
+        }
         self.old.push(old);
+    }
+
+    /// Slots that requests fill which took them from leases that are over.
+    fn carried(&self) -> u64 {
+        self.carried.iter().map(|lease| lease.balance.held()).sum()
     }
 
     fn give_up(&mut self) -> Old {
@@ -512,6 +540,7 @@ impl Holder {
             in_flight: false,
             reported: None,
             sent_at_ms: 0,
+            unknown_since_ms: None,
         };
         self.open = false;
         self.granted = 0;
@@ -531,7 +560,7 @@ impl Holder {
             self.view = Some(View::new(now_ms, self.terms.drain, minimum, state));
         }
         if op.lease != self.lease.id {
-            self.on_old(op, status);
+            self.on_old(now_ms, op, status);
             return;
         }
         if self.in_flight == Some(op.seq) {
@@ -562,11 +591,7 @@ impl Holder {
             Answer::Unavailable if status == Status::Recovering => {
                 self.refreshed(sent_ms, op, state);
             }
-            Answer::Unknown => {
-                self.open = false;
-                self.reported = (op.charged, op.refunded);
-            }
-            Answer::NotYet | Answer::Unavailable => {}
+            Answer::NotYet | Answer::Unavailable | Answer::Unknown => {}
         }
     }
 
@@ -581,18 +606,28 @@ impl Holder {
         self.lease.balance.grant(more, until);
     }
 
-    fn on_old(&mut self, op: &Op, status: Status) {
+    fn on_old(&mut self, now_ms: u64, op: &Op, status: Status) {
         let Some(index) = self.old.iter().position(|old| old.lease.id == op.lease) else { return };
         let Some(old) = self.old.get_mut(index) else { return };
         old.in_flight = false;
-        let heard =
-            !matches!(status, Status::Unavailable | Status::Unspecified | Status::Overtaken);
-        if heard {
+        let heard = !matches!(
+            status,
+            Status::Unavailable | Status::Unspecified | Status::Overtaken | Status::UnknownLimit
+        );
+        if status == Status::UnknownLimit {
+            // Should the limit come back, what it had reserved must not stay so.
+            let since = *old.unknown_since_ms.get_or_insert(now_ms);
+            if now_ms >= since + UNKNOWN_KEPT_MS {
+                self.over.push(op.lease);
+                self.old.swap_remove(index);
+            }
+        } else if heard {
+            old.unknown_since_ms = None;
             let Op { charged, refunded, close: closed, .. } = *op;
             old.reported = Some(Said { charged, refunded, closed });
             // Its window is over, and nobody counts in it any more.
-            let gone = matches!(status, Status::WindowOver | Status::UnknownLimit);
-            if old.is_done() || (gone && old.lease.balance.held() == 0) {
+            let gone = status == Status::WindowOver && old.lease.balance.held() == 0;
+            if old.is_done() || gone {
                 self.over.push(op.lease);
                 self.old.swap_remove(index);
             }
@@ -618,7 +653,11 @@ impl Holder {
 impl Old {
     fn due(&mut self, now_ms: u64) -> Option<Op> {
         let told = self.reported == Some(self.said());
-        let pause = if told { REMIND_MS } else { OLD_MS };
+        let pause = match self.unknown_since_ms {
+            Some(_) => UNKNOWN_MS,
+            None if told => REMIND_MS,
+            None => OLD_MS,
+        };
         let wait = self.in_flight || now_ms < self.sent_at_ms + pause;
         (!wait).then(|| self.op(now_ms))
     }
@@ -651,7 +690,7 @@ impl Old {
 
     fn is_done(&self) -> bool {
         let said = self.said();
-        said.closed && self.reported == Some(said)
+        !self.lease.balance.is_open() && said.closed && self.reported == Some(said)
     }
 }
 

@@ -13,6 +13,7 @@ mod cancelled;
 mod changes;
 mod counting;
 mod kinds;
+mod long;
 mod outages;
 mod providers;
 mod refusals;
