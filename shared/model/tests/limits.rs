@@ -14,14 +14,11 @@ fn document(limit: &str) -> Result<Document, String> {
 }
 
 fn limit(text: &str) -> Limit {
-    let document = document(text).unwrap();
-    let wire = document
-        .resources
-        .iter()
-        .find(|declared| declared.reference.kind == Kind::Limit)
-        .map(|declared| &declared.resource)
-        .unwrap();
-    match Resource::parse(wire).unwrap() {
+    let document = document(text).expect("it is valid");
+    let mut limits =
+        document.resources.iter().filter(|declared| declared.reference.kind == Kind::Limit);
+    let wire = &limits.next().expect("there is one").resource;
+    match Resource::parse(wire).expect("it is valid") {
         Resource::Limit(limit) => limit,
         other => panic!("{other:?}"),
     }
