@@ -11,12 +11,17 @@
 
 mod balance;
 mod demand;
+mod ended;
 mod holder;
+mod lease;
+mod op;
 mod share;
 mod view;
 
 pub use balance::{Balance, Taken};
-pub use holder::{Answer, Holder, Lease, Op, Terms};
+pub use holder::{Answer, Holder};
+pub use lease::Lease;
+pub use op::{Op, Terms};
 pub use share::Share;
 pub use view::{Drain, View};
 

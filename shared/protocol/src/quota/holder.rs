@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-#[cfg(not(sluicegate_loom))]
-use std::sync::atomic::{AtomicU64, Ordering};
-
-#[cfg(sluicegate_loom)]
-use loom::sync::atomic::{AtomicU64, Ordering};
-
 use sluicegate_proto::quota::v1::{self as pb, LeaseStatus as Status};
 
-use super::{Balance, Drain, GUARD_MS, Taken, View, demand::Demand};
+use super::{
+    Drain, GUARD_MS, View,
+    demand::Demand,
+    ended::{OLD_MS, Old},
+    lease::Lease,
+    op::{Op, Terms},
+};
 
 /// A lease holds what requests will ask for in this time. Milliseconds.
 const HORIZON_MS: f64 = 500.0;
@@ -32,126 +32,8 @@ const CERTAIN_MS: u64 = 1_000;
 /// After an answer that gave less than was waited for, the next question waits so long: what is
 /// given back meanwhile serves many. Milliseconds.
 const ASK_AGAIN_MS: u64 = 20;
-/// How soon charges are reported, as a part of the time that the meter takes to drain.
-const REPORTS_PER_DRAIN: f64 = 20.0;
-/// A lease whose requests run on and on is spoken of so often, so that the ledger does not forget it.
-/// Milliseconds.
-const REMIND_MS: u64 = 240_000;
-/// A lease of a limit that is gone is spoken of so often, and for so long. Milliseconds.
-const UNKNOWN_MS: u64 = 5_000;
-const UNKNOWN_KEPT_MS: u64 = 600_000;
 /// More charges than these end a lease: totals must stay far below what is counted exactly.
 const MAX_CHARGED: u64 = 1 << 48;
-/// How often leases that are given up are looked after. Milliseconds.
-const OLD_MS: u64 = 200;
-const REPORT_MS: std::ops::RangeInclusive<u64> = 20..=500;
-
-/// An amount that the control plane has granted to this data plane.
-#[derive(Debug)]
-pub struct Lease {
-    pub id: u64,
-    pub balance: Balance,
-    /// Calendar window; 0: none, or not known yet.
-    window: AtomicU64,
-    asked: AtomicU64,
-    largest: AtomicU64,
-    /// Below this balance more should be drawn.
-    low: AtomicU64,
-}
-
-impl Lease {
-    fn new(id: u64) -> Self {
-        Self {
-            id,
-            balance: Balance::default(),
-            window: AtomicU64::new(0),
-            asked: AtomicU64::new(0),
-            largest: AtomicU64::new(0),
-            low: AtomicU64::new(0),
-        }
-    }
-
-    /// Takes `amount`. The second value says that more should be drawn soon.
-    pub fn take(&self, amount: u64, now_ms: u64) -> (Taken, bool) {
-        self.asked.fetch_add(amount, Ordering::Relaxed);
-        self.largest.fetch_max(amount, Ordering::Relaxed);
-        self.take_again(amount, now_ms)
-    }
-
-    /// As [`Lease::take`], for a request that has asked before.
-    pub fn take_again(&self, amount: u64, now_ms: u64) -> (Taken, bool) {
-        let taken = self.balance.take(amount, now_ms);
-        let low = match taken {
-            Taken::Yes { left } => left < self.low.load(Ordering::Relaxed),
-            Taken::Short | Taken::Stale => false,
-        };
-        (taken, low)
-    }
-
-    /// The calendar window that it belongs to; 0: none.
-    pub fn window(&self) -> u64 {
-        self.window.load(Ordering::Relaxed)
-    }
-}
-
-/// What the policy says of a meter, as far as drawing on it is concerned.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Terms {
-    /// Most that is used and reserved at one time.
-    pub capacity: u64,
-    pub drain: Drain,
-}
-
-impl Terms {
-    fn report_ms(&self) -> u64 {
-        match self.drain.per_ms() {
-            Some(per_ms) => {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    clippy::cast_precision_loss,
-                    reason = "an interval; casts saturate"
-                )]
-                let ms = (self.capacity as f64 / per_ms / REPORTS_PER_DRAIN) as u64;
-                ms.clamp(*REPORT_MS.start(), *REPORT_MS.end())
-            }
-            None => *REPORT_MS.end(),
-        }
-    }
-}
-
-/// One operation on its way; absolute totals of one lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Op {
-    pub lease: u64,
-    pub seq: u64,
-    pub charged: u64,
-    pub refunded: u64,
-    pub granted: u64,
-    pub wanted: u64,
-    pub minimum: u64,
-    pub close: bool,
-    pub window: u64,
-}
-
-impl Op {
-    /// The wire form.
-    #[must_use]
-    pub fn to_proto(self, meter: pb::Meter) -> pb::LeaseOp {
-        pb::LeaseOp {
-            meter: Some(meter),
-            lease: self.lease,
-            seq: self.seq,
-            charged: self.charged,
-            refunded: self.refunded,
-            granted: self.granted,
-            wanted: self.wanted,
-            minimum: self.minimum,
-            close: self.close,
-            window: self.window,
-        }
-    }
-}
 
 /// How the ledger answered those who wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,29 +48,6 @@ pub enum Answer {
     Unknown,
     /// Nobody can tell: no control plane, or no ledger behind it.
     Unavailable,
-}
-
-/// A lease that takes no more, until everything of it has been reported.
-#[derive(Debug)]
-struct Old {
-    lease: Arc<Lease>,
-    granted: u64,
-    seq: u64,
-    in_flight: bool,
-    /// What was last acknowledged.
-    reported: Option<Said>,
-    sent_at_ms: u64,
-    /// Since when the control plane does not know the limit.
-    unknown_since_ms: Option<u64>,
-}
-
-/// What the ledger has been told of a lease that takes no more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Said {
-    charged: u64,
-    refunded: u64,
-    /// The lease was closed: nothing of it is held any more.
-    closed: bool,
 }
 
 /// Everything a data plane knows and wants of one meter.
@@ -277,7 +136,7 @@ impl Holder {
 
     /// Gives back what is free; the next operation, due at once, says so.
     fn give_back(&mut self) {
-        self.lease.low.store(0, Ordering::Relaxed);
+        self.lease.set_low(0);
         let back = self.lease.balance.withdraw(u64::MAX);
         self.granted = self.granted.saturating_sub(back);
         self.given_back |= back > 0;
@@ -359,11 +218,8 @@ impl Holder {
     /// The operations that are due now.
     pub fn due(&mut self, now_ms: u64) -> Vec<Op> {
         let mut ops = Vec::new();
-        self.demand.note(
-            now_ms,
-            self.lease.asked.swap(0, Ordering::Relaxed),
-            self.lease.largest.swap(0, Ordering::Relaxed),
-        );
+        let (asked, largest) = self.lease.take_asked();
+        self.demand.note(now_ms, asked, largest);
         self.over.extend(self.old.iter().filter(|old| old.is_done()).map(|old| old.lease.id));
         self.old.retain(|old| !old.is_done());
         self.carried.retain(|lease| lease.balance.held() > 0);
@@ -431,7 +287,7 @@ impl Holder {
         let direct = self.is_direct(now_ms);
         let slice = if direct { 0 } else { self.slice(now_ms) };
         let low = if direct { 0 } else { self.demand.in_ms(LOW_MS).min(slice) };
-        self.lease.low.store(low, Ordering::Relaxed);
+        self.lease.set_low(low);
         let idle =
             self.waiting.is_empty() && (self.finishing || self.demand.idle_ms(now_ms) >= IDLE_MS);
         let short = waiting > 0 || (!idle && free < signed(low));
@@ -533,15 +389,7 @@ impl Holder {
         self.lease.balance.void();
         let fresh = Arc::new(Lease::new((self.next_id)()));
         let lease = std::mem::replace(&mut self.lease, fresh);
-        let old = Old {
-            lease,
-            granted: self.granted,
-            seq: self.seq,
-            in_flight: false,
-            reported: None,
-            sent_at_ms: 0,
-            unknown_since_ms: None,
-        };
+        let old = Old::new(lease, self.granted, self.seq);
         self.open = false;
         self.granted = 0;
         self.in_flight = None;
@@ -598,7 +446,7 @@ impl Holder {
     fn refreshed(&mut self, sent_ms: u64, op: &Op, state: &pb::LeaseState) {
         self.open = true;
         self.reported = (op.charged, op.refunded);
-        self.lease.window.store(state.window, Ordering::Relaxed);
+        self.lease.set_window(state.window);
         let more = state.granted.saturating_sub(op.granted);
         // Something may have been given back since.
         self.granted = self.granted.saturating_add(more);
@@ -609,28 +457,9 @@ impl Holder {
     fn on_old(&mut self, now_ms: u64, op: &Op, status: Status) {
         let Some(index) = self.old.iter().position(|old| old.lease.id == op.lease) else { return };
         let Some(old) = self.old.get_mut(index) else { return };
-        old.in_flight = false;
-        let heard = !matches!(
-            status,
-            Status::Unavailable | Status::Unspecified | Status::Overtaken | Status::UnknownLimit
-        );
-        if status == Status::UnknownLimit {
-            // Should the limit come back, what it had reserved must not stay so.
-            let since = *old.unknown_since_ms.get_or_insert(now_ms);
-            if now_ms >= since + UNKNOWN_KEPT_MS {
-                self.over.push(op.lease);
-                self.old.swap_remove(index);
-            }
-        } else if heard {
-            old.unknown_since_ms = None;
-            let Op { charged, refunded, close: closed, .. } = *op;
-            old.reported = Some(Said { charged, refunded, closed });
-            // Its window is over, and nobody counts in it any more.
-            let gone = status == Status::WindowOver && old.lease.balance.held() == 0;
-            if old.is_done() || gone {
-                self.over.push(op.lease);
-                self.old.swap_remove(index);
-            }
+        if old.on_status(now_ms, op, status) {
+            self.over.push(op.lease);
+            self.old.swap_remove(index);
         }
     }
 
@@ -647,50 +476,6 @@ impl Holder {
             self.answered_seq = op.seq;
             self.answer = Answer::Unavailable;
         }
-    }
-}
-
-impl Old {
-    fn due(&mut self, now_ms: u64) -> Option<Op> {
-        let told = self.reported == Some(self.said());
-        let pause = match self.unknown_since_ms {
-            Some(_) => UNKNOWN_MS,
-            None if told => REMIND_MS,
-            None => OLD_MS,
-        };
-        let wait = self.in_flight || now_ms < self.sent_at_ms + pause;
-        (!wait).then(|| self.op(now_ms))
-    }
-
-    /// It is closed only when nothing of it is held: what is held is still reserved.
-    fn said(&self) -> Said {
-        let closed = self.lease.balance.held() == 0;
-        // Refunds first: a refund that is seen belongs to a charge that is seen.
-        let refunded = self.lease.balance.refunded();
-        Said { charged: self.lease.balance.charged(), refunded, closed }
-    }
-
-    fn op(&mut self, now_ms: u64) -> Op {
-        self.seq += 1;
-        self.in_flight = true;
-        self.sent_at_ms = now_ms;
-        let Said { charged, refunded, closed } = self.said();
-        Op {
-            lease: self.lease.id,
-            seq: self.seq,
-            charged,
-            refunded,
-            granted: self.granted,
-            wanted: self.granted.max(charged),
-            minimum: 0,
-            close: closed,
-            window: self.lease.window(),
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        let said = self.said();
-        !self.lease.balance.is_open() && said.closed && self.reported == Some(said)
     }
 }
 
