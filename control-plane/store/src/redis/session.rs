@@ -168,8 +168,11 @@ fn refused_login(error: &RedisError) -> StoreError {
 
 /// The error of a step that needs the right to use `command`.
 fn lacking(error: &RedisError, command: &str, prefix: &str) -> StoreError {
+    // The client hides the code of a command in a pipeline.
+    if error.to_string().contains("NOAUTH") {
+        return misconfigured("it wants a password; set SLUICEGATE_REDIS_PASSWORD".to_owned());
+    }
     let forbidden = error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
-        || error.code() == Some("NOAUTH")
         || is_forbidden(&error.to_string());
     if forbidden {
         let reason = reason(error);

@@ -223,6 +223,16 @@ async fn a_server_that_may_throw_keys_away_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_wants_a_password_is_refused_with_where_to_give_it() {
+    let server = Server::start().await;
+    let mut admin = server.connection().await;
+    let mut set = redis::cmd("CONFIG");
+    set.arg(&["SET", "requirepass", "hunter2"]).exec_async(&mut admin).await.unwrap();
+    let text = refused(RedisConfig { timeouts: usual(), ..RedisConfig::new([server.url()]) }).await;
+    assert!(text.contains("SLUICEGATE_REDIS_PASSWORD"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_without_the_rights_is_refused_and_told_which() {
     let server = Server::start().await;
     let mut admin = server.connection().await;
