@@ -35,6 +35,8 @@ pub struct PromptSize {
     pub text: u64,
     /// Images, sounds and files that are part of it.
     pub media: u64,
+    /// Messages of a conversation, by their roles.
+    pub messages: u64,
 }
 
 impl Prompt {
@@ -52,6 +54,9 @@ impl Prompt {
             for (media, _) in media(part).filter(|_| *has_media) {
                 size.media += 1;
                 text -= media.len();
+            }
+            if *has_media {
+                size.messages += memmem::find_iter(part, br#""role""#).count() as u64;
             }
             // Six bytes that stand for a character of about three.
             let escaped = memmem::find_iter(part, br"\u").count();

@@ -20,11 +20,16 @@ const MEDIA_TOKENS: u64 = 1_500;
 /// Tokens around a conversation that no text shows.
 const FRAME_TOKENS: u64 = 3;
 
+/// Tokens that the JSON around one message is more than what upstreams put there instead.
+const MESSAGE_JSON_TOKENS: u64 = 5;
+
 /// Sizes of one request in tokens.
 #[derive(Debug, Clone)]
 pub struct Sizes {
-    /// The prompt as measured.
+    /// The prompt as measured, with the JSON that it is written in.
     measured: u64,
+    /// What upstreams will probably count.
+    likely: u64,
     /// The most that it may come to, by what was learned of the model.
     prompt: u64,
     /// Longest output of all choices together.
@@ -62,6 +67,7 @@ impl Sizes {
         let measured = text
             .saturating_add(size.media.saturating_mul(MEDIA_TOKENS))
             .saturating_add(FRAME_TOKENS);
+        let json = size.messages.saturating_mul(MESSAGE_JSON_TOKENS);
         let generated = call.generated.max(1);
         let (output, capped) = match (call.endpoint, call.max_output_tokens) {
             (Endpoint::Embeddings, _) => (0, true),
@@ -70,6 +76,7 @@ impl Sizes {
         };
         Self {
             measured,
+            likely: measured.saturating_sub(json).max(1),
             prompt: scaled(measured, stats.prompt_factor()),
             output,
             capped,
@@ -90,9 +97,14 @@ impl Sizes {
         self.body_bytes
     }
 
-    /// The prompt as measured: the best guess where nobody counts it.
+    /// The prompt as measured.
     pub fn measured(&self) -> u64 {
         self.measured
+    }
+
+    /// The best guess where nobody counts the prompt.
+    pub fn likely(&self) -> u64 {
+        self.likely
     }
 
     /// The bound on one choice that is to be sent upstream, if the caller set none.
@@ -139,6 +151,8 @@ mod tests {
         let open = sizes(&format!(r#"{{"model":"m",{message}}}"#));
         assert_eq!((open.output, open.capped), (100, false));
         assert!((8..=20).contains(&open.prompt()), "{open:?}");
+        // OpenAI counts two for the text, four for the message and three around it.
+        assert!((8..=11).contains(&open.likely()), "{open:?}");
         let hidden = sizes(&format!(
             r#"{{"model":"m","max_tokens":1,"max_completion_tokens":700,{message}}}"#
         ));

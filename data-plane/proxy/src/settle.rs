@@ -38,6 +38,7 @@ pub struct Bill {
     request: u64,
     stats: Arc<Stats>,
     measured: u64,
+    likely: u64,
     /// Size of the request.
     body_bytes: u64,
     units: TokenRates,
@@ -62,6 +63,7 @@ impl Bill {
             request: log.next_request(),
             stats,
             measured: sizes.measured(),
+            likely: sizes.likely(),
             body_bytes: sizes.body_bytes(),
             units: model.units,
             prices: model.prices,
@@ -104,7 +106,7 @@ impl Bill {
             provider: choice.provider.name.clone(),
             upstream_model: choice.model.clone(),
             credential: credential.unwrap_or_default(),
-            input_tokens: self.measured,
+            input_tokens: self.likely,
             price_version: self.price_version,
             basis: Basis::Estimated.into(),
             ..UsageEvent::default()
@@ -192,7 +194,7 @@ pub struct Charged {
 /// that passed.
 pub fn settle(report: &mut Report, reported: Option<Usage>, output_chars: u64) {
     let Some(mut bill) = report.bill.take() else { return };
-    let (usage, estimated) = believed(reported, bill.measured, bill.body_bytes, output_chars);
+    let (usage, estimated) = believed(reported, bill.likely, bill.body_bytes, output_chars);
     let duration_ms = whole_ms(report.elapsed_ms());
     let charged = bill.charge(usage, estimated, report.record.outcome, duration_ms);
     report.usage(usage, estimated, charged);
@@ -221,12 +223,12 @@ pub fn settle_abandoned(report: &mut Report) {
 /// nothing but zeros, or nonsense.
 fn believed(
     reported: Option<Usage>,
-    measured: u64,
+    likely: u64,
     body_bytes: u64,
     output_chars: u64,
 ) -> (Usage, bool) {
     let estimated = Usage {
-        input: measured.max(1),
+        input: likely.max(1),
         // About four characters a token.
         output: output_chars.div_ceil(4),
         ..Usage::default()
