@@ -61,6 +61,17 @@ impl World {
         self.gateway.stderr().find(LIMIT, part, told).await.unwrap();
     }
 
+    /// Waits until a sentence was said so many times.
+    async fn until_told_times(&self, text: &str, times: usize) {
+        let told = async {
+            while self.times_told(text) < times {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let told = tokio::time::timeout(Duration::from_secs(30), told).await;
+        assert!(told.is_ok(), "waited in vain to be told {times} times: {text}");
+    }
+
     fn times_told(&self, part: &str) -> usize {
         self.gateway.stderr().all().iter().filter(|line| line.contains(part)).count()
     }
@@ -156,8 +167,7 @@ async fn d6_a_folder_that_is_removed_and_made_anew_is_watched_on() {
     for name in ["second", "third"] {
         let told = world.times_told("the configuration file is gone");
         fs::remove_dir_all(folder).unwrap();
-        sleep(NOTICED).await;
-        assert_eq!(world.times_told("the configuration file is gone"), told + 1);
+        world.until_told_times("the configuration file is gone", told + 1).await;
         fs::create_dir(folder).unwrap();
         fs::write(&world.file, declaring(&[name])).unwrap();
         world.until_tenants(&[name]).await;
