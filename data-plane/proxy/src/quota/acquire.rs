@@ -153,6 +153,8 @@ impl Quota {
                 return Err(self.refuse(wanted, Why::TooLarge));
             }
         }
+        // Of a model without prices or weights, a request comes to nothing: there is nothing to ask.
+        wanted.retain(|wanted| wanted.amount > 0);
         let mut outcome = self.take_all(&wanted, ask.patient).await;
         let standings = match &mut outcome {
             Ok(reservation) => &mut reservation.standings,
@@ -358,7 +360,7 @@ impl Wanted<'_> {
             limit: limit.name.clone(),
             scope: self.subject.to_string(),
             dimension: limit.dimension,
-            window: window_name(self.window),
+            window: window_name(self.window, limit.dimension),
             capacity,
             used,
             reserved,

@@ -8,14 +8,14 @@ use std::sync::{
 use arc_swap::ArcSwap;
 use sluicegate_journal::clock::boottime_ms;
 use sluicegate_model::{
-    resource::limit::{Dimension, Window},
+    resource::limit::{Algorithm, Dimension, Window},
     scope::Subject,
 };
 use sluicegate_proto::quota::v1 as pb;
 use sluicegate_protocol::quota::{Drain, Holder, Lease, Share, Terms};
 use tokio::sync::Notify;
 
-use super::Standing;
+use super::{Standing, facts::decimal};
 use crate::policy::limits::{self, Rule};
 
 /// Meters that drain faster than this have their charges reported at once. Milliseconds.
@@ -168,16 +168,23 @@ impl Meter {
     }
 }
 
-/// What a meter's window is called in refusals.
-pub(super) fn window_name(window: &Window) -> String {
+/// What a meter's window is called in refusals, after "in a"; `dimension` is what it counts.
+pub(super) fn window_name(window: &Window, dimension: Dimension) -> String {
+    let length = |window_s| match window_s {
+        1 => "second".to_owned(),
+        60 => "minute".to_owned(),
+        3_600 => "hour".to_owned(),
+        86_400 => "day".to_owned(),
+        other => format!("{other} s"),
+    };
     match window {
-        Window::Rate { window_s, .. } => match window_s {
-            1 => "second".to_owned(),
-            60 => "minute".to_owned(),
-            3_600 => "hour".to_owned(),
-            86_400 => "day".to_owned(),
-            other => format!("{other} s"),
-        },
+        Window::Rate { window_s, amount, burst, algorithm: Algorithm::Bucket }
+            if amount != burst =>
+        {
+            let amount = decimal(*amount, dimension.quanta());
+            format!("burst ({amount} in a {})", length(*window_s))
+        }
+        Window::Rate { window_s, .. } => length(*window_s),
         Window::Calendar { period, .. } => format!("calendar {}", period.name()),
         Window::Slots { .. } => "at one time".to_owned(),
     }

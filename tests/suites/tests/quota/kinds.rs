@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sluicegate_testkit::client::Reply;
 use tokio::time::Instant;
 
-use crate::world::{IDLE, LIMIT, World, chat, chat_with, count, detail};
+use crate::world::{IDLE, LIMIT, Ledger, World, chat, chat_with, count, detail, post};
 
 async fn admitted(world: &World, n: usize) {
     for number in 0..n {
@@ -222,5 +222,33 @@ async fn a6_what_another_limit_refused_costs_nothing() {
     assert!(names.iter().all(|name| name == "b-tight"), "{names:?}");
     for (limit, used) in [("a-wide", 2.0), ("b-tight", 2.0), ("c-wide", 18.0), ("d-rate", 2.0)] {
         world.book.wait_for_used(limit, IDLE, used).await.unwrap();
+    }
+}
+
+/// A model without prices costs nothing: a budget has no say in it, and holds nothing up.
+#[tokio::test(flavor = "multi_thread")]
+async fn c12_what_costs_nothing_is_never_held_up_by_a_budget() {
+    let limits = json!([
+        {"name": "budget", "scope": {"key": "*"}, "dimension": "cost", "amount": 1, "window": "month"},
+    ]);
+    let world = World::start(
+        Ledger::Embedded,
+        1,
+        json!({
+            "models": [{"name": "free", "targets": [{"provider": "p1"}]}],
+            "limits": limits,
+        }),
+    )
+    .await;
+    let request = post(
+        "/v1/chat/completions",
+        "alice",
+        json!({"model": "free", "messages": [{"role": "user", "content": "hi"}]}),
+    );
+    for _ in 0..5 {
+        let begun = Instant::now();
+        let reply = world.ask(&request).await;
+        assert_eq!(reply.status, Some(200), "{}", reply.text());
+        assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
     }
 }
