@@ -85,6 +85,9 @@ impl Bill {
         attempt: u32,
         own: &Reservation,
     ) {
+        let log = self.log.clone();
+        let journalled = self.reservation.is_journalled() || own.is_journalled();
+        let _settling = journalled.then(|| log.settling());
         let mut memo = Memo { units: self.units, prices: self.prices, dimensions: Vec::new() };
         let (mut leases, mut holds) = (Vec::new(), Vec::new());
         for (totals, hold, dimension) in self.reservation.journalled().chain(own.journalled()) {
@@ -151,6 +154,8 @@ impl Bill {
             micro_units: self.units.total(usage),
             cost_nano: self.prices.total(usage),
         };
+        let log = self.log.clone();
+        let _settling = self.reservation.is_journalled().then(|| log.settling());
         let leases = self.reservation.settle(&actual);
         if let Some(Started { mut event, .. }) = self.sent.take() {
             event.input_tokens = usage.input;

@@ -3,7 +3,7 @@
 mod report;
 
 use std::sync::{
-    Arc,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -19,17 +19,30 @@ use crate::metrics::Metrics;
 pub struct UsageLog {
     journal: Journal,
     last_request: AtomicU64,
+    /// Held while a charge is made and written down: totals of a lease that are written must not hold
+    /// a charge whose own event is still to be written, or a crash between would count it twice.
+    settling: Mutex<()>,
     metrics: Arc<Metrics>,
 }
 
 impl UsageLog {
     pub fn new(journal: Journal, metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { journal, last_request: AtomicU64::new(0), metrics })
+        Arc::new(Self {
+            journal,
+            last_request: AtomicU64::new(0),
+            settling: Mutex::new(()),
+            metrics,
+        })
     }
 
     /// A number for a request, of this start of the process.
     pub fn next_request(&self) -> u64 {
         self.last_request.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Nobody else settles while the guard lives. Not to be held across an await.
+    pub fn settling(&self) -> MutexGuard<'_, ()> {
+        self.settling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Must new requests be refused, because what they use could not be written down?

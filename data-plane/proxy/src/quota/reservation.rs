@@ -110,6 +110,11 @@ impl Reservation {
         totals
     }
 
+    /// Is anything of it written down where it stands?
+    pub fn is_journalled(&self) -> bool {
+        self.holds.iter().any(Hold::is_journalled)
+    }
+
     /// The leases that an attempt is sent under, for the journal: where they stand, and what is
     /// reserved, of which dimension.
     pub fn journalled(
