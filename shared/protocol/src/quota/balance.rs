@@ -110,6 +110,11 @@ impl Balance {
         self.valid_until_ms.store(valid_until_ms, Ordering::Release);
     }
 
+    /// What was taken without a grant is granted after all.
+    pub fn cover(&self, amount: u64) {
+        self.free.fetch_add(signed(amount), Ordering::AcqRel);
+    }
+
     /// Takes at most so much of what is free, to give it back; returns how much.
     pub fn withdraw(&self, most: u64) -> u64 {
         let mut free = self.free.load(Ordering::Acquire);

@@ -281,6 +281,12 @@ impl Holder {
             self.granted = self.granted.saturating_sub(back);
             self.retire();
         }
+        if self.terms.drain == Drain::Never {
+            // Who runs fills a slot, also who was let in while nobody could be asked.
+            let uncovered = self.lease.balance.free().min(0).unsigned_abs();
+            self.lease.balance.cover(uncovered);
+            self.granted = self.granted.saturating_add(uncovered);
+        }
         let balance = &self.lease.balance;
         let free = balance.free();
         let waiting = self.waiting.iter().fold(0_u64, |sum, amount| sum.saturating_add(*amount));
@@ -299,7 +305,8 @@ impl Holder {
             return Some(self.op(now_ms, more, minimum));
         }
         if !self.open {
-            let tell = self.unreported() || self.carried() > 0;
+            let slots = self.terms.drain == Drain::Never && self.lease.balance.held() > 0;
+            let tell = self.unreported() || self.carried() > 0 || slots;
             return (!short && tell).then(|| self.op(now_ms, 0, 0));
         }
         let keep = if idle || direct { 0 } else { signed(slice.saturating_mul(2)) };
