@@ -9,7 +9,7 @@ mod table;
 
 use std::{sync::Arc, time::Duration};
 
-use sluicegate_model::{Violation, path::Path, scope::Subject};
+use sluicegate_model::{Violation, path::Path, rule::Rule, scope::Subject};
 use sluicegate_proto::quota::v1 as pb;
 use sluicegate_store::{
     StoreError,
@@ -17,7 +17,7 @@ use sluicegate_store::{
 };
 use sluicegate_telemetry::clock;
 
-pub use self::table::{Changed, Entry, Limits, Table};
+pub use self::table::{Limits, Table};
 use crate::{error::CoreError, ledger_clock::LedgerClock};
 
 /// How long a request waits for the revision that the data plane runs.
@@ -34,7 +34,7 @@ pub struct Quota {
 /// One operation that the ledger is asked to do, and where its answer belongs.
 struct Asked<'a> {
     index: usize,
-    entry: Arc<Entry>,
+    entry: Arc<Rule>,
     subject: Subject,
     wire: &'a pb::LeaseOp,
     op: LeaseOp,
@@ -134,13 +134,13 @@ impl Quota {
 fn op(
     incarnation: u64,
     wire: &pb::LeaseOp,
-    entry: &Entry,
+    entry: &Rule,
     subject: &Subject,
     now_ms: u64,
 ) -> Option<LeaseOp> {
     let pb::Meter { window_s, tag, .. } = wire.meter.as_ref()?;
     // Overrides end when the operator's clock says so: that is the time they were written in.
-    let windows = entry.windows(subject, clock::unix_ms());
+    let windows = entry.windows(subject, Some(clock::unix_ms()));
     let window = windows.iter().find(|window| window.window_s() == *window_s)?;
     // What the data plane counts may be what the limit counted before it was changed.
     if !tag.is_empty() && *tag != entry.limit.tag(window) {

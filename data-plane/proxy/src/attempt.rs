@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::{
     limited::Limited,
     metrics::Metrics,
-    quota::{Actual, LimitFacts},
+    quota::LimitFacts,
     refusal::Refusal,
     report::{Report, target_record},
     route::{Choice, Plan},
@@ -67,7 +67,7 @@ pub async fn first_answer(
     let mut refused: Option<Box<LimitFacts>> = None;
     while let Some(choice) = plan.next(last.as_ref().map(|(fault, _)| fault.outcome)) {
         // A limit on a provider or key of ours holds back what goes there, and nothing else.
-        let mut own = match limited.reserve(Some(&choice), plan.is_last()).await {
+        let own = match limited.reserve(Some(&choice), plan.is_last()).await {
             Ok(own) => own,
             Err(facts) => {
                 plan.untried();
@@ -105,10 +105,8 @@ pub async fn first_answer(
             }
             Err(fault) => {
                 failed(report, &choice, &fault, attempt.started);
-                // It was asked, whatever came of it.
-                own.settle(&Actual { requests: 1, ..Actual::default() });
                 if let Some(bill) = &mut report.bill {
-                    bill.attempt_failed();
+                    bill.attempt_failed(own);
                 }
                 last = Some((fault, choice));
             }

@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use http::{HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 use sluicegate_dialect::Call;
-use sluicegate_model::{Outcome, resource::limit::Dimension};
+use sluicegate_model::Outcome;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -146,9 +146,7 @@ impl Gateway {
         let upstream_name = model.targets.first().and_then(|target| target.model.as_deref());
         let upstream_name = upstream_name.unwrap_or(&permit.upstream_name);
         let stats = self.learned.of(&model.name);
-        let precise = policy.limits.iter().any(|rule| {
-            !matches!(rule.limit.dimension, Dimension::Requests | Dimension::Concurrency)
-        });
+        let precise = policy.limits.measure_tokens();
         let sizes =
             Sizes::of(call, upstream_name, model.tokenizer, model.output_cap, &stats, precise);
         let names = Names::of(permit, report);

@@ -13,6 +13,7 @@ mod reservation;
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -21,11 +22,11 @@ use std::{
 
 use sluicegate_journal::clock::boottime_ms;
 use sluicegate_model::scope::Subject;
+use sluicegate_protocol::quota::Holder;
 use tokio::sync::Notify;
 
 pub use acquire::Ask;
 pub use client::QuotaClient;
-pub(crate) use client::bearer;
 pub use facts::{LimitFacts, Standing, Standings, Why, reset_text};
 pub use reservation::{Actual, Reservation};
 
@@ -39,7 +40,8 @@ use crate::{
 };
 use meter::{Meter, Named};
 
-/// Meters that are kept at most. Beyond it, those that nobody uses at the moment are forgotten.
+/// Meters that are kept at most; those that nobody uses are forgotten after some seconds. Whoever
+/// would need another is refused: uncounted it must not pass.
 const MAX_METERS: usize = 200_000;
 
 /// How a call for limits ended.
@@ -98,13 +100,21 @@ impl Quota {
     pub async fn hand_back(&self, patience: std::time::Duration) {
         let meters: Vec<_> = self.read().values().cloned().collect();
         for meter in &meters {
-            meter.with(sluicegate_protocol::quota::Holder::finish);
+            meter.with(Holder::finish);
             self.touch(meter);
         }
         let finished = async {
-            while !meters.iter().all(|meter| meter.with(|holder| holder.is_finished())) {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-                meters.iter().for_each(|meter| self.touch(meter));
+            for meter in &meters {
+                loop {
+                    let mut changed = pin!(meter.changed.notified());
+                    changed.as_mut().enable();
+                    if meter.with(|holder| holder.is_finished()) {
+                        break;
+                    }
+                    changed.await;
+                    // Its last request may have settled just now.
+                    self.touch(meter);
+                }
             }
         };
         if tokio::time::timeout(patience, finished).await.is_err() {
@@ -133,21 +143,19 @@ impl Quota {
         }
     }
 
-    /// The meter of one window of a limit for one subject.
-    fn meter(&self, rule: &Rule, subject: &Subject, window: &Named<'_>) -> Arc<Meter> {
+    /// The meter of one window of a limit for one subject; `None` when there are too many already, all
+    /// of which were used a moment ago.
+    fn meter(&self, rule: &Rule, subject: &Subject, window: &Named<'_>) -> Option<Arc<Meter>> {
         let name = format!("{}|{}|{subject}", rule.limit.name, window.tag);
         if let Some(meter) = self.read().get(&name) {
-            return meter.clone();
+            return Some(meter.clone());
         }
         let mut meters = self.meters.write().unwrap_or_else(PoisonError::into_inner);
-        if meters.len() >= MAX_METERS {
-            let now = boottime_ms();
-            meters.retain(|_, meter| !meter.is_idle(now));
+        if meters.len() >= MAX_METERS && !meters.contains_key(&name) {
+            return None;
         }
-        meters
-            .entry(name)
-            .or_insert_with(|| Arc::new(Meter::new(rule, subject.clone(), window)))
-            .clone()
+        let new = || Arc::new(Meter::new(rule, subject.clone(), window));
+        Some(meters.entry(name).or_insert_with(new).clone())
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<String, Arc<Meter>>> {

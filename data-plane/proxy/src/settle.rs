@@ -117,8 +117,15 @@ impl Bill {
         self.sent = Some(started);
     }
 
-    /// The attempt has cost the caller nothing.
-    pub fn attempt_failed(&mut self) {
+    /// The attempt has cost the caller nothing. Where it went it was a request, whatever came of it:
+    /// that is what `own`, which it had taken for itself, is charged.
+    pub fn attempt_failed(&mut self, mut own: Reservation) {
+        let requests = Actual { requests: 1, ..Actual::default() };
+        settle_unused(&self.log, &mut own, &requests);
+        self.forget_attempt();
+    }
+
+    fn forget_attempt(&mut self) {
         if let Some(started) = self.sent.take() {
             self.log.dropped(self.request, started.event.attempt);
         }
@@ -136,9 +143,10 @@ impl Bill {
 
     /// The request came to nothing. It counts as one where its caller is to blame.
     fn close(&mut self, blame: Blame) {
-        self.attempt_failed();
+        self.forget_attempt();
         let requests = u64::from(blame == Blame::Caller);
-        let _nothing_charged = self.reservation.settle(&Actual { requests, ..Actual::default() });
+        let actual = Actual { requests, ..Actual::default() };
+        settle_unused(&self.log, &mut self.reservation, &actual);
     }
 
     fn charge(
@@ -174,6 +182,13 @@ impl Bill {
         }
         Charged { micro_units: actual.micro_units, cost_nano: actual.cost_nano }
     }
+}
+
+/// Settles what led to no answer.
+fn settle_unused(log: &UsageLog, reservation: &mut Reservation, actual: &Actual) {
+    let _settling = reservation.is_journalled().then(|| log.settling());
+    let leases = reservation.settle(actual);
+    log.leases_stand(&leases);
 }
 
 /// Names of a request's record that a usage event repeats.

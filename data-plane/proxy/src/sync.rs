@@ -13,7 +13,10 @@ use sluicegate_proto::policy::v1 as pb;
 use sluicegate_protocol::policy::{Change, LaneState, Verdict};
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::{sync::watch, time::Instant};
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+use tonic::{
+    metadata::{Ascii, MetadataValue},
+    transport::{Certificate, ClientTlsConfig, Endpoint},
+};
 
 use crate::{
     metrics::Metrics,
@@ -82,6 +85,13 @@ pub fn endpoint(address: &str, ca_pem: Option<&[u8]>) -> Result<Endpoint, BadEnd
         config = config.ca_certificate(Certificate::from_pem(pem));
     }
     endpoint.tls_config(config).map_err(|error| bad(error.to_string()))
+}
+
+/// The header that carries the node token; `None` for one that fits into no header.
+pub(crate) fn bearer(token: &Secret) -> Option<MetadataValue<Ascii>> {
+    let mut value = MetadataValue::try_from(format!("Bearer {}", token.expose())).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }
 
 /// Where the policy that is served came from.

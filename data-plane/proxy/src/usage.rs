@@ -84,6 +84,14 @@ impl UsageLog {
         }
     }
 
+    /// Leases as they stand after charges that no event tells of.
+    pub fn leases_stand(&self, leases: &[LeaseTotals]) {
+        if !leases.is_empty() {
+            let records: Vec<_> = leases.iter().map(Record::LeaseTotals).collect();
+            self.append(&records);
+        }
+    }
+
     /// Leases that nothing more will be charged to.
     pub fn leases_over(&self, leases: &[u64]) {
         let records: Vec<_> =

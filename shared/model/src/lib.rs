@@ -8,6 +8,7 @@ pub mod outcome;
 pub mod path;
 pub mod rates;
 pub mod resource;
+pub mod rule;
 pub mod schema;
 pub mod scope;
 pub mod seal;

@@ -136,6 +136,18 @@ impl Subject {
         self.0.get(part.index())?.as_deref()
     }
 
+    /// Reads what [`Subject`]'s display writes; `None` when it is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut subject = Self::default();
+        for pair in text.split(',') {
+            let (name, value) = pair.split_once('=')?;
+            let part = Part::ALL.into_iter().find(|part| part.name() == name)?;
+            subject.set(part, unescaped(value));
+        }
+        Some(subject)
+    }
+
     fn set(&mut self, part: Part, value: String) {
         if let Some(slot) = self.0.get_mut(part.index()) {
             *slot = Some(value);
@@ -185,6 +197,13 @@ impl fmt::Display for Subject {
         }
         Ok(())
     }
+}
+
+/// Undoes what is escaped when a subject is written.
+fn unescaped(text: &str) -> String {
+    let escapes = [("%2C", ","), ("%3D", "="), ("%7C", "|"), ("%25", "%")];
+    // The percent sign comes last: what it makes must not be read again.
+    escapes.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 fn fields(wire: &pb::LimitScope) -> [&String; Part::ALL.len()] {
@@ -237,6 +256,9 @@ mod tests {
         let other = subject(&scope("*", "*"), &["a"], "b,key=c").unwrap();
         assert_ne!(one, other);
         assert_eq!(one, "tenant=a%2Ckey%3Db,key=c");
+        let again = Subject::parse(&one).unwrap();
+        assert_eq!((again.get(Part::Tenant), again.get(Part::Key)), (Some("a,key=b"), Some("c")));
+        assert_eq!(Subject::parse("tenant"), None);
     }
 
     #[test]

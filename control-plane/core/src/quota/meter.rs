@@ -8,9 +8,8 @@ use sluicegate_model::{
         Limit,
         limit::{Algorithm, Window},
     },
-    scope::{Part, Subject},
+    scope::Subject,
 };
-use sluicegate_proto::resource::v1::LimitScope;
 use sluicegate_store::ledger::{CalendarWindow, MeterKind, MeterSpec, OnExpiry};
 
 /// How long a lease lives without being refreshed, in milliseconds.
@@ -35,33 +34,6 @@ pub(super) fn split(text: &str) -> Option<(&str, &str, &str)> {
     let (limit, rest) = text.split_once('|')?;
     let (tag, subject) = rest.split_once('|')?;
     Some((limit, tag, subject))
-}
-
-/// The subject that a meter's text ends with; `None` for one that is named by its digest.
-pub(super) fn subject(text: &str) -> Option<Subject> {
-    let mut scope = LimitScope::default();
-    for pair in text.split(',') {
-        let (name, value) = pair.split_once('=')?;
-        let field = match Part::ALL.into_iter().find(|part| part.name() == name)? {
-            Part::Tenant => &mut scope.tenant,
-            Part::Key => &mut scope.key,
-            Part::User => &mut scope.user,
-            Part::Model => &mut scope.model,
-            Part::Provider => &mut scope.provider,
-            Part::Credential => &mut scope.credential,
-            Part::Address => &mut scope.address,
-            Part::App => &mut scope.app,
-        };
-        *field = unescaped(value);
-    }
-    Some(Subject::from_proto(&scope))
-}
-
-/// Undoes what [`Subject`] escapes when it is written.
-fn unescaped(text: &str) -> String {
-    let escapes = [("%2C", ","), ("%3D", "="), ("%7C", "|"), ("%25", "%")];
-    // The percent sign comes last: what it makes must not be read again.
-    escapes.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 /// The rules of a window, at this time of the ledger. `None`: no calendar has that time.
@@ -111,6 +83,7 @@ pub(super) fn window_name(window: &Window) -> String {
 mod tests {
     use jiff::tz::TimeZone;
     use sluicegate_model::{calendar::Period, resource::limit::Dimension};
+    use sluicegate_proto::resource::v1::LimitScope;
 
     use super::*;
 
@@ -134,7 +107,7 @@ mod tests {
             let text = text(&slots(), &window, &subject_was);
             let (limit, tag, rest) = split(&text).unwrap();
             assert_eq!((limit, tag), ("l", "concurrency:n"));
-            assert_eq!(subject(rest), Some(subject_was), "{text}");
+            assert_eq!(Subject::parse(rest), Some(subject_was), "{text}");
         }
     }
 
@@ -147,7 +120,7 @@ mod tests {
         assert_ne!(one, text(&slots(), &window, &of("", &long('b'))));
         assert_eq!(one, text(&slots(), &window, &of("", &long('a'))));
         let (_, _, rest) = split(&one).unwrap();
-        assert_eq!(subject(rest), None);
+        assert_eq!(Subject::parse(rest), None);
     }
 
     /// The day on which summer time ends has 25 hours, and the next window begins where it ends.

@@ -7,6 +7,7 @@ use sluicegate_model::{
     name::near_miss,
     path::Path,
     resource::limit::{Dimension, Window},
+    rule::{Changed, Rule},
     scope::Subject,
 };
 use sluicegate_proto::admin::v1 as pb;
@@ -15,7 +16,7 @@ use sluicegate_telemetry::clock;
 
 use super::{
     meter,
-    table::{Entry, Limits, Table},
+    table::{Limits, Table},
 };
 use crate::error::CoreError;
 
@@ -117,16 +118,10 @@ impl Standing {
 
 /// An operation that changes nothing but what is overdue; `None` for a limit that is gone.
 fn looking(table: &Table, view: &MeterView, now_ms: u64) -> Option<LeaseOp> {
-    let (limit, tag, subject_text) = meter::split(&view.meter)?;
-    let entry = table.get(limit)?;
-    let subject = meter::subject(subject_text);
-    let changed =
-        subject.as_ref().and_then(|subject: &Subject| entry.changed(subject, clock::unix_ms()));
-    let windows = changed.map_or(&entry.limit.windows, |changed| &changed.windows);
-    let window = windows.iter().find(|window| entry.limit.tag(window) == tag)?;
+    let Counted { rule, window, .. } = counted(table, view)?;
     Some(LeaseOp {
         meter: view.meter.clone(),
-        spec: meter::spec(&entry.limit, window, now_ms)?,
+        spec: meter::spec(&rule.limit, window, now_ms)?,
         lease: "looked-at".to_owned(),
         seq: 1,
         charged: 0,
@@ -137,6 +132,29 @@ fn looking(table: &Table, view: &MeterView, now_ms: u64) -> Option<LeaseOp> {
         close: true,
         window: 0,
     })
+}
+
+/// What a meter counts, by the limits as they are now.
+struct Counted<'a> {
+    rule: &'a Rule,
+    window: &'a Window,
+    /// As it stands in the meter's text.
+    subject: &'a str,
+    /// It is written out, not only its digest.
+    known: bool,
+    changed: Option<&'a Changed>,
+}
+
+/// `None` for what is left of a limit that was changed or deleted.
+fn counted<'a>(table: &'a Table, view: &'a MeterView) -> Option<Counted<'a>> {
+    let (limit, tag, text) = meter::split(&view.meter)?;
+    let rule: &Rule = table.get(limit)?;
+    let subject = Subject::parse(text);
+    let changed =
+        subject.as_ref().and_then(|subject| rule.changed(subject, Some(clock::unix_ms())));
+    let windows = changed.map_or(&rule.limit.windows, |changed| &changed.windows);
+    let window = windows.iter().find(|window| rule.limit.tag(window) == tag)?;
+    Some(Counted { rule, window, subject: text, known: subject.is_some(), changed })
 }
 
 /// The health of a ledger in words.
@@ -150,20 +168,14 @@ pub fn health(health: &LedgerHealth) -> String {
 
 /// A meter as people see it; `None` for what is left of a limit that was changed or deleted.
 fn shown(table: &Table, view: &MeterView) -> Option<pb::LimitMeter> {
-    let (limit, tag, subject_text) = meter::split(&view.meter)?;
-    let entry: &Entry = table.get(limit)?;
-    let unix_ms = clock::unix_ms();
-    let subject = meter::subject(subject_text);
-    let changed = subject.as_ref().and_then(|subject: &Subject| entry.changed(subject, unix_ms));
-    let windows = changed.map_or(&entry.limit.windows, |changed| &changed.windows);
-    let window = windows.iter().find(|window| entry.limit.tag(window) == tag)?;
-    let dimension = entry.limit.dimension;
+    let Counted { rule, window, subject, known, changed } = counted(table, view)?;
+    let dimension = rule.limit.dimension;
     Some(pb::LimitMeter {
-        limit: limit.to_owned(),
+        limit: rule.limit.name.clone(),
         dimension: dimension.name().to_owned(),
-        subject: subject_text.to_owned(),
+        subject: subject.to_owned(),
         window: meter::window_name(window),
-        capacity: amount(capacity(window, view, subject.is_some()), dimension),
+        capacity: amount(capacity(window, view, known), dimension),
         used: amount(view.used, dimension),
         reserved: amount(view.reserved, dimension),
         holders: view.holders,

@@ -10,11 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use sluicegate_model::{
-    Kind, Resource, ResourceRef,
-    resource::{Limit, Override, limit::Window},
-    scope::{Part, Selector, Subject},
-};
+use sluicegate_model::{Kind, Resource, ResourceRef, resource::Override, rule::Rule};
 use sluicegate_store::Revision;
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::{sync::watch, time::timeout};
@@ -33,33 +29,9 @@ pub struct Limits {
 #[derive(Debug, Default)]
 pub struct Table {
     pub revision: Revision,
-    limits: BTreeMap<String, Arc<Entry>>,
+    limits: BTreeMap<String, Arc<Rule>>,
     /// What it was made from: the history, and every limit and override with its version.
     made_from: (Bytes, Vec<(ResourceRef, Revision)>),
-}
-
-/// One limit with its overrides.
-#[derive(Debug)]
-pub struct Entry {
-    pub limit: Limit,
-    /// Overrides by the parts that they name.
-    overrides: Vec<Group>,
-}
-
-/// Overrides that name the same parts.
-#[derive(Debug)]
-struct Group {
-    parts: Vec<Part>,
-    by_values: HashMap<Vec<String>, Changed>,
-}
-
-/// One override, fitted to its limit.
-#[derive(Debug)]
-pub struct Changed {
-    pub name: String,
-    /// The limit's windows under it.
-    pub windows: Vec<Window>,
-    expires_unix_ms: Option<u64>,
 }
 
 impl Limits {
@@ -107,7 +79,7 @@ impl Limits {
 
 impl Table {
     /// The limit with this name.
-    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<Rule>> {
         self.limits.get(name)
     }
 
@@ -138,59 +110,13 @@ impl Table {
         let entry = |resource: &Resource| {
             let Resource::Limit(limit) = resource else { return None };
             let overrides = overrides.remove(limit.name.as_str()).unwrap_or_default();
-            Some((limit.name.clone(), Arc::new(Entry::new(limit, &overrides))))
+            let (rule, faults) = Rule::new(limit, &overrides);
+            for (name, faults) in faults {
+                tracing::error!(name, %faults, "an override does not fit its limit");
+            }
+            Some((limit.name.clone(), Arc::new(rule)))
         };
         let limits = of(Kind::Limit).map(|(_, stored)| &stored.parsed).filter_map(entry).collect();
         Self { revision: state.revision, limits, made_from }
-    }
-}
-
-impl Entry {
-    fn new(limit: &Limit, overrides: &[&Override]) -> Self {
-        let mut groups: Vec<Group> = Vec::new();
-        for spec in overrides {
-            let windows = match spec.fit(limit) {
-                Ok(windows) => windows,
-                Err(faults) => {
-                    tracing::error!(name = spec.name, %faults, "an override does not fit its limit");
-                    continue;
-                }
-            };
-            let named = spec.subject.parts().filter_map(|(part, selector)| match selector {
-                Selector::One(value) => Some((part, value.clone())),
-                Selector::Each => None,
-            });
-            let (parts, values): (Vec<_>, Vec<_>) = named.unzip();
-            let changed =
-                Changed { name: spec.name.clone(), windows, expires_unix_ms: spec.expires_unix_ms };
-            match groups.iter_mut().find(|group| group.parts == parts) {
-                Some(group) => drop(group.by_values.insert(values, changed)),
-                None => {
-                    let by_values = HashMap::from([(values, changed)]);
-                    groups.push(Group { parts, by_values });
-                }
-            }
-        }
-        Self { limit: limit.clone(), overrides: groups }
-    }
-
-    /// The override that holds for a subject: of those that cover it and have not expired at
-    /// `unix_ms` the one that names most parts; of several such the first by name.
-    pub fn changed(&self, subject: &Subject, unix_ms: u64) -> Option<&Changed> {
-        let covering = self.overrides.iter().filter_map(|group| {
-            let values = group.parts.iter().map(|part| subject.get(*part).map(str::to_owned));
-            let changed = group.by_values.get(&values.collect::<Option<Vec<_>>>()?)?;
-            let over = changed.expires_unix_ms.is_some_and(|expires| expires <= unix_ms);
-            (!over).then_some((group.parts.len(), changed))
-        });
-        let best = covering.min_by(|(parts, one), (others, other)| {
-            others.cmp(parts).then_with(|| one.name.cmp(&other.name))
-        });
-        best.map(|(_, changed)| changed)
-    }
-
-    /// The windows that hold for a subject.
-    pub fn windows(&self, subject: &Subject, unix_ms: u64) -> &[Window] {
-        self.changed(subject, unix_ms).map_or(&self.limit.windows, |changed| &changed.windows)
     }
 }

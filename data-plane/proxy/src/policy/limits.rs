@@ -7,7 +7,8 @@ use sluicegate_model::{
         Limit, Override,
         limit::{Algorithm, Window},
     },
-    scope::{Part, Scope, Selector, Subject},
+    rule,
+    scope::{Part, Selector, Subject},
 };
 use sluicegate_protocol::quota::{Drain, Terms};
 
@@ -42,31 +43,21 @@ impl<'a> Who<'a> {
     }
 }
 
-/// One limit with its overrides.
+/// One limit as requests ask for it.
 #[derive(Debug)]
 pub struct Rule {
     pub limit: Limit,
-    /// The limit's own windows, each with the name that it counts under.
-    windows: Vec<(Window, String)>,
-    /// Those with the most parts first.
-    overrides: Vec<(Scope, Vec<Window>)>,
+    /// The name that each of the limit's windows counts under.
+    tags: Vec<String>,
+    rule: rule::Rule,
 }
 
 impl Rule {
     fn new(limit: &Limit, overrides: &[&Override]) -> Self {
-        let windows =
-            limit.windows.iter().map(|window| (window.clone(), limit.tag(window))).collect();
-        let mut fitting: Vec<_> = overrides
-            .iter()
-            .filter(|over| over.limit == limit.name)
-            .filter_map(|over| Some((over, over.fit(limit).ok()?)))
-            .collect();
-        fitting.sort_by_key(|(over, _)| {
-            (std::cmp::Reverse(over.subject.parts().count()), over.name.clone())
-        });
-        let overrides =
-            fitting.into_iter().map(|(over, windows)| (over.subject.clone(), windows)).collect();
-        Self { limit: limit.clone(), windows, overrides }
+        let tags = limit.windows.iter().map(|window| limit.tag(window)).collect();
+        // One that does not fit the set would have refused; the control plane tells of it.
+        let (rule, _faults) = rule::Rule::new(limit, overrides);
+        Self { limit: limit.clone(), tags, rule }
     }
 
     /// What the limit counts for one subject: each window as it is for that subject, with its name.
@@ -74,11 +65,8 @@ impl Rule {
         &'a self,
         subject: &Subject,
     ) -> impl Iterator<Item = (&'a Window, &'a str)> + use<'a> {
-        let changed =
-            self.overrides.iter().find(|(scope, _)| scope.covers(subject)).map(|(_, w)| w);
-        self.windows.iter().enumerate().map(move |(index, (window, tag))| {
-            (changed.and_then(|changed| changed.get(index)).unwrap_or(window), tag.as_str())
-        })
+        // The control plane takes overrides away when their time is over.
+        self.rule.windows(subject, None).iter().zip(self.tags.iter().map(String::as_str))
     }
 
     /// One of its windows by name, as it is for one subject.
@@ -115,29 +103,44 @@ pub fn charges_early(limit: &Limit, window: &Window) -> bool {
 #[derive(Debug, Default)]
 pub struct Limits {
     rules: Vec<Arc<Rule>>,
-    /// Limits that name something, by the first thing that they name.
-    named: HashMap<(Part, String), Vec<usize>>,
+    /// Limits that name something, by the first part that they name, and by what they name there.
+    named: [HashMap<String, Vec<usize>>; Part::ALL.len()],
     /// Limits that name nothing.
     general: Vec<usize>,
+    measure_tokens: bool,
 }
 
 impl Limits {
     /// Compiles limits and overrides.
     pub fn new<'a>(limits: impl IntoIterator<Item = &'a Limit>, overrides: &[&Override]) -> Self {
+        let mut of_limit: HashMap<&str, Vec<&Override>> = HashMap::new();
+        for over in overrides {
+            of_limit.entry(&over.limit).or_default().push(over);
+        }
         let mut compiled = Self::default();
         for limit in limits {
+            compiled.measure_tokens |= limit.dimension.measures_tokens();
             let index = compiled.rules.len();
             let named = limit.scope.parts().find_map(|(part, selector)| match selector {
                 Selector::One(name) => Some((part, name.clone())),
                 Selector::Each => None,
             });
-            match named {
-                Some(name) => compiled.named.entry(name).or_default().push(index),
-                None => compiled.general.push(index),
-            }
-            compiled.rules.push(Arc::new(Rule::new(limit, overrides)));
+            let list = match named {
+                Some((part, name)) => {
+                    compiled.named.get_mut(part as usize).map(|map| map.entry(name).or_default())
+                }
+                None => Some(&mut compiled.general),
+            };
+            list.into_iter().for_each(|list| list.push(index));
+            let own = of_limit.get(limit.name.as_str()).map_or(&[][..], Vec::as_slice);
+            compiled.rules.push(Arc::new(Rule::new(limit, own)));
         }
         compiled
+    }
+
+    /// Does any of them depend on how many tokens a request has?
+    pub fn measure_tokens(&self) -> bool {
+        self.measure_tokens
     }
 
     /// Is there none?
@@ -166,12 +169,10 @@ impl Limits {
             }
         };
         self.general.iter().for_each(&mut check);
-        if !self.named.is_empty() {
-            for part in Part::ALL {
-                for value in who.values(part) {
-                    let indexes = self.named.get(&(part, value.to_owned()));
-                    indexes.into_iter().flatten().for_each(&mut check);
-                }
+        for (part, named) in Part::ALL.into_iter().zip(&self.named) {
+            if !named.is_empty() {
+                let indexes = who.values(part).filter_map(|value| named.get(value));
+                indexes.flatten().for_each(&mut check);
             }
         }
         found

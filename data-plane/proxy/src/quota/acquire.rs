@@ -27,6 +27,8 @@ use crate::{
 /// Longest wait for one answer of the control plane, should even its failure not be noticed.
 const ANSWER: Duration = Duration::from_secs(1);
 
+/// The wait that is advised where nobody can be asked at all.
+const UNAVAILABLE_RETRY_MS: u64 = 1_000;
 /// Longest wait that is advised while nobody can be asked: that may be over at any time.
 const SHARE_RETRY_MS: u64 = 5_000;
 
@@ -93,7 +95,9 @@ impl Ask<'_> {
         let prompt = self.sizes.prompt();
         let room = wanted
             .iter()
-            .filter(|wanted| !wanted.rule.limit.shadow && measures_tokens(wanted.rule))
+            .filter(|wanted| {
+                !wanted.rule.limit.shadow && wanted.rule.limit.dimension.measures_tokens()
+            })
             .map(|wanted| self.room(wanted.rule.limit.dimension, wanted.window.capacity(), prompt))
             .min();
         if let Some(room) = room {
@@ -103,7 +107,7 @@ impl Ask<'_> {
     }
 
     fn size(&self, rule: &Rule) -> u64 {
-        if !measures_tokens(rule) {
+        if !rule.limit.dimension.measures_tokens() {
             return 1;
         }
         let output = match rule.limit.reserve {
@@ -114,10 +118,6 @@ impl Ask<'_> {
         };
         self.amount(rule.limit.dimension, self.sizes.prompt(), output)
     }
-}
-
-fn measures_tokens(rule: &Rule) -> bool {
-    matches!(rule.limit.dimension, Dimension::Tokens | Dimension::Units | Dimension::Cost)
 }
 
 impl Quota {
@@ -139,11 +139,14 @@ impl Quota {
         let mut wanted = Vec::with_capacity(matching.len());
         for (rule, subject) in matching {
             for (window, tag) in rule.windows(&subject) {
-                let meter = self.meter(rule, &subject, &Named { window, tag });
+                let Some(meter) = self.meter(rule, &subject, &Named { window, tag }) else {
+                    self.metrics.limit_refused(&rule.limit.name, rule.limit.dimension, false);
+                    return Err(uncounted(rule, &subject, window));
+                };
                 wanted.push(Wanted { rule, subject: subject.clone(), window, meter, amount: 1 });
             }
         }
-        if wanted.iter().any(|wanted| measures_tokens(wanted.rule)) {
+        if wanted.iter().any(|wanted| wanted.rule.limit.dimension.measures_tokens()) {
             ask.fit(&wanted);
         }
         for wanted in &mut wanted {
@@ -277,6 +280,26 @@ impl Quota {
     }
 }
 
+/// The refusal where no more subjects can be told apart.
+fn uncounted(rule: &Rule, subject: &Subject, window: &Window) -> Box<LimitFacts> {
+    let limit = &rule.limit;
+    Box::new(LimitFacts {
+        why: Why::Unavailable,
+        limit: limit.name.clone(),
+        scope: subject.to_string(),
+        dimension: limit.dimension,
+        window: window_name(window, limit.dimension),
+        capacity: window.capacity(),
+        used: 0,
+        reserved: 0,
+        remaining: 0,
+        asked: 0,
+        reset_ms: UNAVAILABLE_RETRY_MS,
+        retry_ms: UNAVAILABLE_RETRY_MS,
+        standings: Standings::default(),
+    })
+}
+
 impl Wanted<'_> {
     fn hold(&self, lease: Arc<sluicegate_protocol::quota::Lease>) -> Hold {
         Hold {
@@ -305,7 +328,7 @@ impl Wanted<'_> {
     /// Is it worth waiting a moment, because what others hold may come back?
     fn may_free_up(&self, now_ms: u64) -> bool {
         let early = charges_early(&self.rule.limit, self.window);
-        if early && measures_tokens(self.rule) {
+        if early && self.rule.limit.dimension.measures_tokens() {
             return true;
         }
         self.meter.with(|holder| {
@@ -349,7 +372,7 @@ impl Wanted<'_> {
         });
         let (remaining, reserved, retry_ms) = match why {
             Why::Exhausted | Why::TooLarge => (remaining, reserved, retry_ms),
-            Why::Unavailable => (remaining, reserved, 1_000),
+            Why::Unavailable => (remaining, reserved, UNAVAILABLE_RETRY_MS),
             // What others hold, nobody here can know.
             Why::ShareUsedUp => {
                 (0, capacity - used, self.meter.share_retry_ms().min(SHARE_RETRY_MS))

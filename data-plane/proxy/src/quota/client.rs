@@ -8,7 +8,7 @@ use std::{
 };
 
 use sluicegate_journal::clock::boottime_ms;
-use sluicegate_model::{resource::limit::Dimension, secret::Secret};
+use sluicegate_model::secret::Secret;
 use sluicegate_proto::quota::v1::{
     self as pb, LeaseRequest, LeaseStatus, quota_client::QuotaClient as Grpc,
 };
@@ -20,7 +20,7 @@ use tokio::{
 };
 use tonic::{
     Request,
-    metadata::MetadataValue,
+    metadata::{Ascii, MetadataValue},
     transport::{Channel, Endpoint},
 };
 
@@ -28,6 +28,7 @@ use super::{Answered, Quota, meter::Meter};
 use crate::{
     estimate::{Encoding, warm_up},
     policy::{Current, Policy},
+    sync::bearer,
 };
 
 /// Longest wait for one call. A control plane whose ledger is away says so sooner.
@@ -94,11 +95,7 @@ async fn follow(quota: Arc<Quota>, current: Arc<Current>) {
 
 /// Reads the vocabularies that the policy's models need before a request does.
 fn warm_up_for(policy: &Policy) {
-    let tokens = policy
-        .limits
-        .iter()
-        .any(|rule| !matches!(rule.limit.dimension, Dimension::Requests | Dimension::Concurrency));
-    if !tokens {
+    if !policy.limits.measure_tokens() {
         return;
     }
     let mut encodings: Vec<_> = policy
@@ -115,20 +112,13 @@ fn warm_up_for(policy: &Policy) {
     drop(tokio::task::spawn_blocking(move || encodings.into_iter().for_each(warm_up)));
 }
 
-/// The header that carries the node token; `None` for one that fits into no header.
-pub(crate) fn bearer(token: &Secret) -> Option<MetadataValue<tonic::metadata::Ascii>> {
-    let mut value = MetadataValue::try_from(format!("Bearer {}", token.expose())).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
 #[derive(Debug)]
 struct Exchange {
     quota: Arc<Quota>,
     channels: Vec<Channel>,
     /// Which of them is asked.
     current: std::sync::atomic::AtomicUsize,
-    token: Option<MetadataValue<tonic::metadata::Ascii>>,
+    token: Option<MetadataValue<Ascii>>,
     asker: Asker,
     calls: Arc<Semaphore>,
 }

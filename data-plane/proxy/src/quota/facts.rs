@@ -96,6 +96,14 @@ pub struct Standings {
 }
 
 impl Standings {
+    /// Keeps the tighter ones of both.
+    pub fn join(&mut self, other: Self) {
+        let own = [(Dimension::Requests, other.requests), (Dimension::Tokens, other.tokens)];
+        for (dimension, standing) in own {
+            standing.into_iter().for_each(|standing| self.note(dimension, standing));
+        }
+    }
+
     /// Keeps the tighter one: that with less left.
     pub fn note(&mut self, dimension: Dimension, standing: Standing) {
         let slot = match dimension {

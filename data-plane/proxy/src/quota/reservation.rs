@@ -75,13 +75,7 @@ impl Reservation {
     pub fn join(&mut self, mut other: Self) {
         self.quota = self.quota.take().or_else(|| other.quota.take());
         self.holds.append(&mut other.holds);
-        let Standings { requests, tokens } = other.standings;
-        for (dimension, standing) in [(Dimension::Requests, requests), (Dimension::Tokens, tokens)]
-        {
-            if let Some(standing) = standing {
-                self.standings.note(dimension, standing);
-            }
-        }
+        self.standings.join(other.standings);
     }
 
     /// Ends it: what was used is charged, the rest is free again. Returns the leases whose charges
@@ -98,13 +92,7 @@ impl Reservation {
                 self.standings.note(hold.meter.dimension, standing);
             }
             if hold.is_journalled() {
-                totals.push(LeaseTotals {
-                    meter: Bytes::from(hold.meter.wire.encode_to_vec()),
-                    lease: hold.lease.id,
-                    window: hold.lease.window(),
-                    charged: hold.lease.balance.charged(),
-                    granted: 0,
-                });
+                totals.push(hold.totals());
             }
         }
         totals
@@ -121,15 +109,8 @@ impl Reservation {
         &self,
     ) -> impl Iterator<Item = (LeaseTotals, JournalHold, Dimension)> + use<'_> {
         self.holds.iter().filter(|hold| hold.is_journalled()).map(|hold| {
-            let totals = LeaseTotals {
-                meter: Bytes::from(hold.meter.wire.encode_to_vec()),
-                lease: hold.lease.id,
-                window: hold.lease.window(),
-                charged: hold.lease.balance.charged(),
-                granted: 0,
-            };
             let reserved = JournalHold { lease: hold.lease.id, amount: hold.amount };
-            (totals, reserved, hold.meter.dimension)
+            (hold.totals(), reserved, hold.meter.dimension)
         })
     }
 }
@@ -144,6 +125,17 @@ impl Hold {
         self.meter.changed.notify_waiters();
         if let Some(quota) = quota.filter(|_| self.meter.is_urgent()) {
             quota.touch(&self.meter);
+        }
+    }
+
+    /// Where its lease stands, for the journal.
+    fn totals(&self) -> LeaseTotals {
+        LeaseTotals {
+            meter: Bytes::from(self.meter.wire.encode_to_vec()),
+            lease: self.lease.id,
+            window: self.lease.window(),
+            charged: self.lease.balance.charged(),
+            granted: 0,
         }
     }
 

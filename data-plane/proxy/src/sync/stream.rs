@@ -8,9 +8,9 @@ use sluicegate_proto::policy::v1::{
 use sluicegate_protocol::policy::{ClientAction, ClientConfig, ClientSession, LaneState, Verdict};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, metadata::MetadataValue, transport::Endpoint};
+use tonic::{Request, transport::Endpoint};
 
-use super::{Shared, Source, SyncConfig};
+use super::{Shared, Source, SyncConfig, bearer};
 
 /// Shortest and longest wait before another try; the wait is random between nothing and the bound,
 /// which doubles with each failure.
@@ -64,15 +64,10 @@ async fn session(
     // The channel has room for the first message.
     let _queued = outbox.try_send(session.hello());
     let mut request = Request::new(ReceiverStream::new(outgoing));
-    match MetadataValue::try_from(format!("Bearer {}", config.token.expose())) {
-        Ok(mut token) => {
-            token.set_sensitive(true);
-            request.metadata_mut().insert("authorization", token);
-        }
-        Err(_) => {
-            return (session.into_state(), "the node token does not fit into a header".into());
-        }
-    }
+    let Some(token) = bearer(&config.token) else {
+        return (session.into_state(), "the node token does not fit into a header".into());
+    };
+    request.metadata_mut().insert("authorization", token);
     let mut client = PolicyStreamClient::new(channel);
     let opened = tokio::time::timeout(FIRST_SILENCE, client.sync(request)).await;
     let mut incoming = match opened {

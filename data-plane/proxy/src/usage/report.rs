@@ -18,10 +18,7 @@ use tonic::{
 };
 
 use super::UsageLog;
-use crate::{
-    quota::{Actual, bearer},
-    settle::Memo,
-};
+use crate::{quota::Actual, settle::Memo, sync::bearer};
 
 /// Longest wait for one acknowledgement.
 const CALL: Duration = Duration::from_secs(5);

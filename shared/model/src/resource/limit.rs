@@ -70,6 +70,11 @@ impl Dimension {
         }
     }
 
+    /// Does it depend on how many tokens a request has?
+    pub fn measures_tokens(self) -> bool {
+        matches!(self, Self::Tokens | Self::Units | Self::Cost)
+    }
+
     /// Smallest units in one of what people write.
     pub fn quanta(self) -> u64 {
         match self {
