@@ -10,6 +10,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this reports to a terminal")]
 #![allow(unreachable_pub, dead_code, reason = "these files are shared with the tests")]
 
+#[path = "../tests/contract/child.rs"]
+mod child;
 #[path = "../tests/contract/ledger/nodes.rs"]
 mod nodes;
 #[path = "../tests/contract/ledger/server.rs"]
@@ -58,8 +60,7 @@ async fn redis(server: &Server) -> RedisLedger {
     };
     let config = RedisConfig { timeouts, ..RedisConfig::new([server.url()]) };
     let ledger = RedisLedger::connect(config).await.unwrap();
-    // Leases expire from then on.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    nodes::until_leases_expire(&ledger).await;
     ledger
 }
 

@@ -32,6 +32,7 @@ macro_rules! for_every_promise {
 }
 pub(crate) use for_every_promise;
 
+mod child;
 mod embedded;
 mod etcd;
 mod fixture;

@@ -107,7 +107,7 @@ async fn a_frozen_server_is_noticed_and_nothing_is_missed() {
     write(&store, [put("w/live", "x")]).await;
     watcher.knows_all_up_to("w/live", &store).await;
 
-    server.freeze();
+    server.process.freeze();
     let frozen = Instant::now();
     let noticed = async {
         let event = watcher.step().await;
@@ -125,7 +125,7 @@ async fn a_frozen_server_is_noticed_and_nothing_is_missed() {
     };
     tokio::join!(noticed, calls_end);
 
-    server.thaw();
+    server.process.thaw();
     let event = watcher.step().await;
     assert!(recovered(&event), "an outage is told once: {event:?}");
     write_when_possible(&store, "w/after").await;
@@ -140,7 +140,7 @@ async fn a_killed_server_comes_back_and_nothing_is_missed() {
     for n in 0..20 {
         write(&store, [put(&format!("w/{n}"), "x")]).await;
     }
-    server.kill();
+    server.process.kill();
     let killed = Instant::now();
     assert_unavailable(store.list("").await, killed);
     watcher.until(interrupted).await;
@@ -163,7 +163,7 @@ async fn what_was_acknowledged_survives_repeated_kills() {
     let kills = async {
         for _ in 0..3 {
             tokio::time::sleep(Duration::from_millis(700)).await;
-            server.kill();
+            server.process.kill();
             server.run().await;
         }
     };
@@ -185,7 +185,7 @@ async fn a_restored_backup_is_another_history() {
     let epoch = store.epoch().await.unwrap();
     write(&store, [put("w/backed-up", "x")]).await;
 
-    server.kill();
+    server.process.kill();
     let backup = tempfile::tempdir().unwrap();
     copy_dir(&server.data_dir(), backup.path());
     server.run().await;
@@ -199,7 +199,7 @@ async fn a_restored_backup_is_another_history() {
         watcher.step().await;
     }
 
-    server.kill();
+    server.process.kill();
     std::fs::remove_dir_all(server.data_dir()).unwrap();
     copy_dir(backup.path(), &server.data_dir());
     server.run().await;
@@ -219,14 +219,14 @@ async fn a_restored_backup_is_another_history() {
 async fn a_backup_restored_unseen_is_renewed_for_all_replicas() {
     let Etcd { server, store, .. } = Etcd::start().await;
     write(&store, [put("w/backed-up", "x")]).await;
-    server.kill();
+    server.process.kill();
     let backup = tempfile::tempdir().unwrap();
     copy_dir(&server.data_dir(), backup.path());
     server.run().await;
     write_when_possible(&store, "w/lost").await;
     let (seen, remembered) = (store.epoch().await.unwrap(), store.revision().await.unwrap());
     drop(store);
-    server.kill();
+    server.process.kill();
     std::fs::remove_dir_all(server.data_dir()).unwrap();
     copy_dir(backup.path(), &server.data_dir());
     server.run().await;
@@ -269,13 +269,13 @@ async fn compaction_during_an_outage_is_a_listing() {
     write(&store, [put("w/live", "x")]).await;
     watcher.knows_all_up_to("w/live", &store).await;
 
-    server.kill();
+    server.process.kill();
     watcher.until(interrupted).await;
     let elsewhere = server.run_elsewhere().await;
     let other = EtcdStore::connect(EtcdConfig::new([&elsewhere])).await.unwrap();
     let revision = write(&other, [delete("w/goes")]).await;
     compact(&elsewhere, revision).await;
-    server.kill();
+    server.process.kill();
     server.run().await;
 
     let event = watcher.step().await;
@@ -361,7 +361,7 @@ async fn users_and_passwords() {
     watcher.knows_all_up_to("w/a", &store).await;
 
     // Tokens do not outlive the server; the store gets new ones by itself.
-    server.kill();
+    server.process.kill();
     server.run().await;
     write_when_possible(&store, "w/b").await;
     watcher.knows_all_up_to("w/b", &store).await;

@@ -1,31 +1,26 @@
 //! A real etcd server of one member, with a data directory of its own.
 
 use std::{
-    io::ErrorKind,
     net::TcpListener,
     path::Path,
-    process::{Child, Command, Stdio},
-    sync::Mutex,
+    process::{Command, Stdio},
     time::Duration,
 };
 
 use etcd_client::{Client, ConnectOptions};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
+use crate::child::Process;
+
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
-/// Killed when dropped.
 pub struct Server {
     dir: TempDir,
     client_port: u16,
     peer_port: u16,
     extra: Vec<String>,
-    child: Mutex<Option<Child>>,
+    pub process: Process,
 }
 
 impl Server {
@@ -54,7 +49,7 @@ impl Server {
             client_port,
             peer_port,
             extra: extra.iter().map(|&flag| flag.to_owned()).collect(),
-            child: Mutex::new(None),
+            process: Process::default(),
         }
     }
 
@@ -85,49 +80,15 @@ impl Server {
 
     /// As [`Server::run`]; the error is the server's log.
     async fn try_run(&self, port: u16) -> Result<(), String> {
-        let child = self.command(port).spawn().unwrap_or_else(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                panic!("these tests need etcd on the PATH: apt-get install etcd-server")
-            }
-            _ => panic!("etcd does not start: {error}"),
-        });
-        *self.child.lock().unwrap() = Some(child);
+        self.process.start(self.command(port), "etcd-server");
         let deadline = Instant::now() + STARTS_WITHIN;
         while !serves(port).await {
-            if self.has_ended() || Instant::now() > deadline {
+            if self.process.has_ended() || Instant::now() > deadline {
                 return Err(self.log());
             }
             sleep(Duration::from_millis(30)).await;
         }
         Ok(())
-    }
-
-    fn has_ended(&self) -> bool {
-        let mut child = self.child.lock().unwrap();
-        child.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some())
-    }
-
-    /// Stops the process where it stands; connections stay open and silent.
-    pub fn freeze(&self) {
-        self.signal(Signal::SIGSTOP);
-    }
-
-    pub fn thaw(&self) {
-        self.signal(Signal::SIGCONT);
-    }
-
-    /// As a power failure does it.
-    pub fn kill(&self) {
-        if let Some(mut child) = self.child.lock().unwrap().take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let child = self.child.lock().unwrap();
-        let pid = i32::try_from(child.as_ref().expect("it runs").id()).unwrap();
-        kill(Pid::from_raw(pid), signal).unwrap();
     }
 
     fn command(&self, port: u16) -> Command {
@@ -157,12 +118,6 @@ impl Server {
 
     fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 

@@ -40,7 +40,7 @@ async fn a_frozen_server_costs_one_deadline_and_then_nothing() {
     let s = spec(around(l.now_ms().await.unwrap(), 1), 100);
     expect(apply(&l, op("m", s, "a", 1, 40)).await, Granted, 40);
 
-    server.freeze();
+    server.process.freeze();
     let asked = Instant::now();
     let error = l.lease(&[op("m", s, "a", 2, 60)]).await.unwrap_err();
     assert!(asked.elapsed() < CALL_ENDS_WITHIN, "{:?}", asked.elapsed());
@@ -52,7 +52,7 @@ async fn a_frozen_server_costs_one_deadline_and_then_nothing() {
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
         assert!(asked.elapsed() < Duration::from_millis(50), "{:?}", asked.elapsed());
     }
-    server.thaw();
+    server.process.thaw();
     becomes(&l, is_ready).await;
     // Whether the lost call was done or not: saying it again is the same.
     let again = LeaseOp { granted: 40, ..op("m", s, "a", 3, 60) };
@@ -65,7 +65,7 @@ async fn an_idle_ledger_notices_that_its_server_died() {
     let server = Server::start().await;
     let l = connect(&server, usual()).await;
     assert!(is_ready(&l.health().borrow()));
-    server.kill();
+    server.process.kill();
     becomes(&l, is_away).await;
     let error = l.now_ms().await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
@@ -128,7 +128,7 @@ async fn a_server_that_went_back_in_time_is_told_what_it_lost() {
     expect(apply(&l, op("m", s, "b", 1, 50)).await, Granted, 50);
     l.count(&batch("x", 41, 70)).await.unwrap();
     let counted = l.count(&batch("z", 1, 3)).await.unwrap();
-    server.kill();
+    server.process.kill();
     fs::write(server.dump(), older).unwrap();
     becomes(&l, is_away).await;
     server.run().await;
@@ -364,7 +364,7 @@ async fn a_promoted_replica_takes_over_after_a_recovery() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 
-    first.kill();
+    first.process.kill();
     redis::cmd("REPLICAOF").arg("NO").arg("ONE").exec_async(&mut at_second).await.unwrap();
     becomes(&l, is_away).await;
     becomes(&l, |health| *health == LedgerHealth::Recovering).await;

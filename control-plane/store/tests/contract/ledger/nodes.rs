@@ -50,6 +50,39 @@ impl Desk for Real<'_> {
     }
 }
 
+/// Waits until leases expire that nobody refreshes: a ledger that has just come does not know of
+/// which ones it has heard.
+pub async fn until_leases_expire(ledger: &dyn Ledger) {
+    let expired = async {
+        for turn in 0_u64.. {
+            let kind = MeterKind::Slots;
+            let spec = MeterSpec { kind, capacity: 1, on_expiry: OnExpiry::Return, ttl_ms: 1 };
+            let op = |seq| LeaseOp {
+                meter: format!("until leases expire {turn}"),
+                spec,
+                lease: "a".to_owned(),
+                seq,
+                charged: 0,
+                refunded: 0,
+                granted: 0,
+                wanted: 1,
+                minimum: 0,
+                close: false,
+                window: 0,
+            };
+            let lease = async |seq| ledger.lease(&[op(seq)]).await.expect("it answers").remove(0);
+            let opened = lease(1).await;
+            while ledger.now_ms().await.expect("it answers") <= opened.now_ms + 1 {
+                sleep(Duration::from_millis(1)).await;
+            }
+            if lease(2).await.status == LeaseStatus::Expired {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), expired).await.expect("leases expire soon");
+}
+
 /// The engine alone, in a time that passes when it is told to.
 #[derive(Default)]
 pub struct Simulated {

@@ -44,8 +44,8 @@ impl LedgerFixture for Redis {
     async fn start() -> Self {
         let server = Arc::new(Server::start().await);
         let ledger = connect(&server, patient()).await;
-        // Leases of the suite expire from then on.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        nodes::until_leases_expire(&ledger).await;
+        server.forget_leases().await;
         Self { server, ledger }
     }
 

@@ -1,31 +1,26 @@
 //! A real Redis server with a data directory of its own.
 
 use std::{
-    io::ErrorKind,
     net::TcpListener,
     path::PathBuf,
-    process::{Child, Command, Stdio},
-    sync::Mutex,
+    process::{Command, Stdio},
     time::Duration,
 };
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
 use redis::{Client, aio::MultiplexedConnection};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
+use crate::child::Process;
+
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
-/// Killed when dropped.
 #[derive(Debug)]
 pub struct Server {
     dir: TempDir,
     port: u16,
     extra: Vec<String>,
-    child: Mutex<Option<Child>>,
+    pub process: Process,
 }
 
 impl Server {
@@ -52,7 +47,7 @@ impl Server {
             dir: tempfile::tempdir().unwrap(),
             port: free_port(),
             extra: extra.iter().map(|&argument| argument.to_owned()).collect(),
-            child: Mutex::new(None),
+            process: Process::default(),
         }
     }
 
@@ -77,16 +72,10 @@ impl Server {
     }
 
     async fn try_run(&self) -> Result<(), String> {
-        let child = self.command().spawn().unwrap_or_else(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                panic!("these tests need a redis-server on the PATH: apt-get install redis-server")
-            }
-            _ => panic!("redis-server does not start: {error}"),
-        });
-        *self.child.lock().unwrap() = Some(child);
+        self.process.start(self.command(), "redis-server");
         let deadline = Instant::now() + STARTS_WITHIN;
         while !self.serves().await {
-            if self.has_ended() || Instant::now() > deadline {
+            if self.process.has_ended() || Instant::now() > deadline {
                 return Err(std::fs::read_to_string(self.log_path()).unwrap_or_default());
             }
             sleep(Duration::from_millis(10)).await;
@@ -108,32 +97,13 @@ impl Server {
         client.get_multiplexed_async_connection().await.unwrap()
     }
 
-    fn has_ended(&self) -> bool {
-        let mut child = self.child.lock().unwrap();
-        child.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some())
-    }
-
-    /// Stops the process where it stands; connections stay open and silent.
-    pub fn freeze(&self) {
-        self.signal(Signal::SIGSTOP);
-    }
-
-    pub fn thaw(&self) {
-        self.signal(Signal::SIGCONT);
-    }
-
-    /// As a power failure does it.
-    pub fn kill(&self) {
-        if let Some(mut child) = self.child.lock().unwrap().take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let child = self.child.lock().unwrap();
-        let pid = i32::try_from(child.as_ref().expect("it runs").id()).unwrap();
-        kill(Pid::from_raw(pid), signal).unwrap();
+    /// Deletes meters and their leases, and nothing else.
+    pub async fn forget_leases(&self) {
+        let mut connection = self.connection().await;
+        let mut ask = redis::cmd("KEYS");
+        let keys: Vec<String> =
+            ask.arg("sluicegate:q:*").query_async(&mut connection).await.unwrap();
+        redis::cmd("DEL").arg(keys).exec_async(&mut connection).await.unwrap();
     }
 
     fn command(&self) -> Command {
@@ -155,12 +125,6 @@ impl Server {
 
     fn log_path(&self) -> PathBuf {
         self.dir.path().join("log")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 
