@@ -3,8 +3,6 @@
 #[cfg(test)]
 mod bounds;
 #[cfg(test)]
-mod cost;
-#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod folder;
