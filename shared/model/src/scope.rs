@@ -49,9 +49,49 @@ impl Part {
         matches!(self, Self::Provider | Self::Credential)
     }
 
+    /// The part that files name so.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
+
+    /// What the wire form says of it; "" is nothing.
+    pub fn of(self, wire: &pb::LimitScope) -> &str {
+        match self {
+            Self::Tenant => &wire.tenant,
+            Self::Key => &wire.key,
+            Self::User => &wire.user,
+            Self::Model => &wire.model,
+            Self::Provider => &wire.provider,
+            Self::Credential => &wire.credential,
+            Self::Address => &wire.address,
+            Self::App => &wire.app,
+        }
+    }
+
+    /// Where the wire form says it.
+    pub fn of_mut(self, wire: &mut pb::LimitScope) -> &mut String {
+        match self {
+            Self::Tenant => &mut wire.tenant,
+            Self::Key => &mut wire.key,
+            Self::User => &mut wire.user,
+            Self::Model => &mut wire.model,
+            Self::Provider => &mut wire.provider,
+            Self::Credential => &mut wire.credential,
+            Self::Address => &mut wire.address,
+            Self::App => &mut wire.app,
+        }
+    }
+
     fn index(self) -> usize {
         self as usize
     }
+}
+
+/// The parts of which the wire form says something.
+pub fn said(wire: &pb::LimitScope) -> impl Iterator<Item = (Part, &str)> {
+    let all = Part::ALL.into_iter().map(|part| (part, part.of(wire)));
+    all.filter(|(_, value)| !value.is_empty())
 }
 
 /// What a part of a scope asks for.
@@ -70,7 +110,7 @@ impl Scope {
     /// Reads the wire form; "" is absent, "*" is [`Selector::Each`].
     #[must_use]
     pub fn from_proto(wire: &pb::LimitScope) -> Self {
-        Self(fields(wire).map(|text| match text.as_str() {
+        Self(Part::ALL.map(|part| match part.of(wire) {
             "" => None,
             "*" => Some(Selector::Each),
             one => Some(Selector::One(one.to_owned())),
@@ -142,8 +182,7 @@ impl Subject {
         let mut subject = Self::default();
         for pair in text.split(',') {
             let (name, value) = pair.split_once('=')?;
-            let part = Part::ALL.into_iter().find(|part| part.name() == name)?;
-            subject.set(part, unescaped(value));
+            subject.set(Part::named(name)?, unescaped(value));
         }
         Some(subject)
     }
@@ -157,23 +196,19 @@ impl Subject {
     /// Reads the wire form; "" is absent.
     #[must_use]
     pub fn from_proto(wire: &pb::LimitScope) -> Self {
-        Self(fields(wire).map(|text| (!text.is_empty()).then(|| text.clone())))
+        let mut subject = Self::default();
+        said(wire).for_each(|(part, value)| subject.set(part, value.to_owned()));
+        subject
     }
 
     /// The wire form.
     #[must_use]
     pub fn to_proto(&self) -> pb::LimitScope {
-        let text = |part| self.get(part).unwrap_or_default().to_owned();
-        pb::LimitScope {
-            tenant: text(Part::Tenant),
-            key: text(Part::Key),
-            user: text(Part::User),
-            model: text(Part::Model),
-            provider: text(Part::Provider),
-            credential: text(Part::Credential),
-            address: text(Part::Address),
-            app: text(Part::App),
+        let mut wire = pb::LimitScope::default();
+        for part in Part::ALL {
+            part.of_mut(&mut wire).push_str(self.get(part).unwrap_or_default());
         }
+        wire
     }
 }
 
@@ -204,19 +239,6 @@ fn unescaped(text: &str) -> String {
     let escapes = [("%2C", ","), ("%3D", "="), ("%7C", "|"), ("%25", "%")];
     // The percent sign comes last: what it makes must not be read again.
     escapes.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
-}
-
-fn fields(wire: &pb::LimitScope) -> [&String; Part::ALL.len()] {
-    [
-        &wire.tenant,
-        &wire.key,
-        &wire.user,
-        &wire.model,
-        &wire.provider,
-        &wire.credential,
-        &wire.address,
-        &wire.app,
-    ]
 }
 
 #[cfg(test)]

@@ -1,6 +1,11 @@
 //! Checking what a data plane asks for.
 
-use sluicegate_model::{Violation, Violations, name::MAX_NAME, path::Path, scope::Subject};
+use sluicegate_model::{
+    Violation, Violations,
+    name::MAX_NAME,
+    path::Path,
+    scope::{Subject, said},
+};
 use sluicegate_proto::quota::v1 as pb;
 
 use super::fault;
@@ -42,19 +47,7 @@ pub(super) fn subjects(request: &pb::LeaseRequest) -> Result<Vec<Subject>, Viola
             add("meter.limit", "names no limit", &format!("use 1 to {MAX_NAME} bytes"));
         }
         let subject = meter.subject.clone().unwrap_or_default();
-        let size: usize = [
-            &subject.tenant,
-            &subject.key,
-            &subject.user,
-            &subject.model,
-            &subject.provider,
-            &subject.credential,
-            &subject.address,
-            &subject.app,
-        ]
-        .into_iter()
-        .map(String::len)
-        .sum();
+        let size: usize = said(&subject).map(|(_, value)| value.len()).sum();
         if size == 0 {
             add("meter.subject", "names nobody", "give the parts of the limit's scope");
         } else if size > MAX_SUBJECT {

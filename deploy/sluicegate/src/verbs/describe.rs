@@ -2,7 +2,11 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use sluicegate_model::{Kind, ResourceRef, resource::NamePattern, scope::Part};
+use sluicegate_model::{
+    Kind, ResourceRef,
+    resource::NamePattern,
+    scope::{Part, said},
+};
 use sluicegate_proto::{
     admin::v1::{ListRequest, VersionedResource},
     resource::v1::{LimitScope, resource::Spec},
@@ -162,7 +166,7 @@ fn named(field: &str, scope: Option<&LimitScope>, to: &Spec) -> Vec<String> {
             return Vec::new();
         }
     };
-    let parts = scope.map(resources::scope_parts).into_iter().flatten();
+    let parts = scope.into_iter().flat_map(said);
     let matching = parts.filter(|(of, value)| *of == part && value == name);
     matching.map(|(part, _)| format!("{field}.{}", part.name())).collect()
 }

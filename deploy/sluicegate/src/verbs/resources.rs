@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use sluicegate_model::{Kind, resource, schema, scope::Part};
+use sluicegate_model::{Kind, resource, schema, scope::said};
 use sluicegate_proto::{
     admin::v1::{ListRequest, VersionedResource},
     resource::v1::{Limit, LimitScope, SecretSource, resource::Spec, secret_source::Source},
@@ -164,25 +164,10 @@ fn state(disabled: bool) -> String {
 
 /// The parts of a scope that say something: `tenant=*,model=m`.
 pub(crate) fn scope(scope: &LimitScope) -> String {
-    let parts = scope_parts(scope).into_iter().filter(|(_, value)| !value.is_empty());
-    parts.map(|(part, value)| format!("{}={value}", part.name())).collect::<Vec<_>>().join(",")
-}
-
-/// What each part of a scope says; empty: nothing.
-pub(crate) fn scope_parts(scope: &LimitScope) -> [(Part, &str); Part::ALL.len()] {
-    Part::ALL.map(|part| {
-        let value = match part {
-            Part::Tenant => &scope.tenant,
-            Part::Key => &scope.key,
-            Part::User => &scope.user,
-            Part::Model => &scope.model,
-            Part::Provider => &scope.provider,
-            Part::Credential => &scope.credential,
-            Part::Address => &scope.address,
-            Part::App => &scope.app,
-        };
-        (part, value.as_str())
-    })
+    said(scope)
+        .map(|(part, value)| format!("{}={value}", part.name()))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// What a limit or an override lets through.

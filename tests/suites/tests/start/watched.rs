@@ -68,7 +68,7 @@ impl World {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        let told = tokio::time::timeout(Duration::from_secs(30), told).await;
+        let told = tokio::time::timeout(LIMIT, told).await;
         assert!(told.is_ok(), "waited in vain to be told {times} times: {text}");
     }
 
@@ -121,14 +121,9 @@ async fn d6_a_file_is_applied_once_and_whole_however_slowly_it_is_written() {
 async fn d6_an_emptied_file_takes_nothing_away() {
     let world = World::start().await;
     for empty in ["", "# nothing\n", "tenants: []\n"] {
-        let before = world.times_told("declares nothing");
+        let told = world.times_told("declares nothing");
         fs::write(&world.file, empty).unwrap();
-        let again = async {
-            while world.times_told("declares nothing") == before {
-                sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(LIMIT, again).await.unwrap();
+        world.until_told_times("declares nothing", told + 1).await;
     }
     world.until_told("'sluicegate delete'").await;
     assert_eq!(world.state().await.0, ["first"]);

@@ -1,9 +1,12 @@
 //! Subjects on the command line, and the names of overrides for them.
 
-use sluicegate_model::{name::MAX_NAME, scope::Part};
+use sluicegate_model::{
+    name::MAX_NAME,
+    scope::{Part, said},
+};
 use sluicegate_proto::resource::v1::LimitScope;
 
-use crate::{failure::Failure, verbs::resources::scope_parts};
+use crate::failure::Failure;
 
 /// One part of a subject: `key=alice`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,9 +21,7 @@ pub(super) fn named(text: &str) -> Result<Named, String> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| format!("write it as key=alice; parts are {}", parts()))?;
-    let part = Part::ALL
-        .into_iter()
-        .find(|part| part.name() == name)
+    let part = Part::named(name)
         .ok_or_else(|| format!("'{name}' is not a part; parts are {}", parts()))?;
     if value.is_empty() || value == "*" {
         return Err(format!("name one {name}; for all of them change the limit itself"));
@@ -35,16 +36,7 @@ pub(super) fn named(text: &str) -> Result<Named, String> {
 pub(super) fn subject(all: &[Named]) -> Result<LimitScope, Failure> {
     let mut scope = LimitScope::default();
     for Named { part, value } in all {
-        let field = match part {
-            Part::Tenant => &mut scope.tenant,
-            Part::Key => &mut scope.key,
-            Part::User => &mut scope.user,
-            Part::Model => &mut scope.model,
-            Part::Provider => &mut scope.provider,
-            Part::Credential => &mut scope.credential,
-            Part::Address => &mut scope.address,
-            Part::App => &mut scope.app,
-        };
+        let field = part.of_mut(&mut scope);
         if !field.is_empty() {
             let part = part.name();
             return Err(Failure::usage(format!("--for names two {part}s; make two overrides")));
@@ -59,7 +51,7 @@ pub(super) fn subject(all: &[Named]) -> Result<LimitScope, Failure> {
 pub(super) fn name(limit: &str, subject: &LimitScope) -> String {
     let legal = |character: char| character.is_ascii_alphanumeric() || "._-/".contains(character);
     let mut name = limit.to_owned();
-    for (part, value) in scope_parts(subject).into_iter().filter(|(_, value)| !value.is_empty()) {
+    for (part, value) in said(subject) {
         name.push_str(&format!("/{}-{value}", part.name()));
     }
     if name.chars().all(legal) && name.len() <= MAX_NAME {
