@@ -66,9 +66,31 @@ pub struct Call {
     pub generated: u64,
     /// What becomes prompt.
     pub prompt: Prompt,
+    /// Every member of the body, in order.
+    pub members: Vec<Member>,
+}
+
+/// Where a member stands in its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its name, quotes included.
+    pub name: Range<usize>,
+    pub value: Range<usize>,
 }
 
 impl Call {
+    /// The member of this name, where it is spelt without escapes: its index and its value.
+    pub fn member(&self, name: &str) -> Option<(usize, &[u8])> {
+        let at = self.members.iter().position(|member| self.is_named(member, name))?;
+        let span = self.members.get(at)?.value.clone();
+        Some((at, self.body.get(span)?))
+    }
+
+    fn is_named(&self, member: &Member, name: &str) -> bool {
+        let spelt = self.body.get(member.name.start + 1..member.name.end.saturating_sub(1));
+        spelt == Some(name.as_bytes())
+    }
+
     /// A rough count of prompt tokens from the size of the body, for clocks and never for bills:
     /// about four bytes a token, and long data URLs count as images do, by the piece.
     pub fn rough_prompt_tokens(&self) -> u64 {
@@ -166,23 +188,33 @@ impl Call {
             return Err(InvalidCall::NotObject);
         }
         let mut fault = None;
+        let mut members = Vec::with_capacity(16);
         let span = scanner.object(|scanner, name| {
+            let place = members.len();
+            scanner.kind()?;
+            members.push(Member { name: scanner.span_of(name), value: scanner.at()..scanner.at() });
             let known = SELECTORS.into_iter().enumerate().find(|(_, known)| name.is(known));
-            let Some((index, known)) = known else {
-                let part = PROMPT.into_iter().any(|part| name.is(part));
-                let span = scanner.skip()?;
-                if part {
-                    reader.prompt.add(span, name.is("messages") || name.is("input"));
+            match known {
+                None => {
+                    let part = PROMPT.into_iter().any(|part| name.is(part));
+                    let span = scanner.skip()?;
+                    if part {
+                        reader.prompt.add(span, name.is("messages") || name.is("input"));
+                    }
                 }
-                return Ok(());
-            };
-            if reader.seen & (1 << index) != 0 {
-                fault.get_or_insert(InvalidCall::Duplicate(known));
-                return scanner.skip().map(drop);
+                Some((index, known)) if reader.seen & (1 << index) != 0 => {
+                    fault.get_or_insert(InvalidCall::Duplicate(known));
+                    scanner.skip()?;
+                }
+                Some((index, known)) => {
+                    reader.seen |= 1 << index;
+                    if let Err(found) = reader.member(known, scanner)? {
+                        fault.get_or_insert(found);
+                    }
+                }
             }
-            reader.seen |= 1 << index;
-            if let Err(found) = reader.member(known, scanner)? {
-                fault.get_or_insert(found);
+            if let Some(member) = members.get_mut(place) {
+                member.value.end = scanner.at();
             }
             Ok(())
         })?;
@@ -206,6 +238,7 @@ impl Call {
             choices,
             generated: choices.max(reader.best_of.saturating_mul(reader.prompts.max(1))),
             prompt: reader.prompt,
+            members,
             body,
         })
     }

@@ -105,6 +105,12 @@ impl<'a> Scanner<'a> {
         Self { lenient: true, ..Self::new(src) }
     }
 
+    /// Where the cursor is: behind what was read last, or at the value that [`Scanner::kind`] told the
+    /// type of.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
     /// The type of the value that comes next.
     pub fn kind(&mut self) -> Result<Kind> {
         self.skip_space();

@@ -1,11 +1,19 @@
-//! Wire formats of model providers: bytes in, events out. Pure functions, no sockets, no clocks.
+//! Wire formats of model providers: bytes in, events out. Pure functions, no sockets.
 //!
 //! A format is one folder: `request`, `response`, `stream`, `errors`. [`registry`] is the one place
-//! that lists them.
+//! that lists them. Callers speak OpenAI's form; where a format is another, [`chat`] and
+//! [`embedding`] stand in the middle. [`errors`] is how all of them say what went wrong.
 
+pub mod auth;
 pub mod call;
+pub mod chat;
 pub mod dialect;
+pub mod embedding;
+pub mod errors;
+pub mod eventstream;
 pub mod fault;
+pub mod fill;
+pub mod frame;
 pub mod json;
 pub mod openai_chat;
 pub mod prompt;
@@ -13,8 +21,13 @@ pub mod redact;
 pub mod registry;
 pub mod splice;
 pub mod sse;
-pub mod wait;
+mod wait;
 
+pub use auth::{AuthError, AuthScheme, AwsKey, Exchange, Proof};
 pub use call::{Call, Endpoint, InvalidCall};
-pub use dialect::{Answer, Dialect, StreamEvent, StreamReader, UpstreamCall};
-pub use fault::Fault;
+pub use dialect::{
+    Answer, Destination, Dialect, Place, Sent, StreamEvent, StreamReader, Unfit, UpstreamCall,
+};
+pub use fault::{Fault, Level};
+pub use frame::Framing;
+pub use wait::Until;

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::call::Member;
+
 /// Replacements for one text.
 #[derive(Debug, Default)]
 pub struct Splices(Vec<(Range<usize>, Bytes)>);
@@ -12,6 +14,26 @@ impl Splices {
     /// Puts `with` in the place of `span`; an empty span inserts.
     pub fn replace(&mut self, span: Range<usize>, with: impl Into<Bytes>) {
         self.0.push((span, with.into()));
+    }
+
+    /// Takes members out of the object that they are all the members of; `out` says which, by index.
+    /// One at least must stay.
+    pub fn remove_members(&mut self, members: &[Member], out: impl Fn(usize) -> bool) {
+        let mut kept_before = false;
+        for (index, member) in members.iter().enumerate() {
+            if !out(index) {
+                kept_before = true;
+                continue;
+            }
+            // With the comma before it, or where nothing before it stays, the one behind it.
+            let before = index.checked_sub(1).and_then(|before| members.get(before));
+            let span = match (kept_before, before, members.get(index + 1)) {
+                (true, Some(before), _) => before.value.end..member.value.end,
+                (_, _, Some(after)) => member.name.start..after.name.start,
+                _ => member.name.start..member.value.end,
+            };
+            self.replace(span, "");
+        }
     }
 
     /// Is there nothing to replace?
@@ -25,7 +47,8 @@ impl Splices {
         if self.0.is_empty() {
             return text.clone();
         }
-        self.0.sort_by_key(|(span, _)| span.start);
+        // An insertion comes before what begins where it stands.
+        self.0.sort_by_key(|(span, _)| (span.start, span.end));
         let added: usize = self.0.iter().map(|(_, with)| with.len()).sum();
         let mut out = BytesMut::with_capacity(text.len() + added);
         let mut at = 0;

@@ -39,6 +39,24 @@ enum Data {
 }
 
 impl Frame {
+    /// An event that came by another way than this format: its name and its data.
+    pub(crate) fn named(name: &str, data: Bytes) -> Self {
+        let mut raw = BytesMut::with_capacity(name.len() + data.len());
+        raw.extend_from_slice(name.as_bytes());
+        raw.extend_from_slice(&data);
+        let split = name.len();
+        let data = Data::One(split..raw.len());
+        Self { raw: raw.freeze(), data, event: Some(0..split), canonical: false }
+    }
+
+    /// JSON that stands in the stream without a field's name before it, as some servers write their
+    /// errors.
+    pub fn bare_json(&self) -> Option<&[u8]> {
+        let text = self.raw.trim_ascii();
+        let is_bare = self.data == Data::None && matches!(text.first(), Some(b'{' | b'['));
+        is_bare.then_some(text)
+    }
+
     /// What the `data` fields say; `None` when there is none.
     pub fn data(&self) -> Option<Bytes> {
         match &self.data {
@@ -208,7 +226,7 @@ impl Framer {
         let mut closed = BytesMut::from(rest.as_ref());
         closed.extend_from_slice(b"\n\n");
         let frame = parse(closed.freeze());
-        (frame.data != Data::None).then_some(frame)
+        (frame.data != Data::None || frame.bare_json().is_some()).then_some(frame)
     }
 
     fn pending(&self) -> &[u8] {

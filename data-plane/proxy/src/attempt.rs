@@ -9,7 +9,7 @@ mod whole;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sluicegate_dialect::{Call, Fault};
+use sluicegate_dialect::{Call, Destination, Fault, Unfit, UpstreamCall};
 use sluicegate_model::Outcome;
 use sluicegate_telemetry::record::AttemptRecord;
 use tokio::time::Instant;
@@ -41,6 +41,10 @@ pub enum Opened {
 struct Attempt<'a> {
     choice: &'a Choice,
     call: &'a Call,
+    /// The call as the provider wants it.
+    translated: &'a UpstreamCall,
+    /// Usage that the upstream does not report is filled in from an estimate.
+    fills_usage: bool,
     trace: &'a Trace,
     started: Instant,
     /// When the whole request must have ended.
@@ -65,7 +69,18 @@ pub async fn first_answer(
     let metrics = report.shared_metrics();
     let mut last: Option<(Fault, Choice)> = None;
     let mut refused: Option<Box<LimitFacts>> = None;
+    let mut unfit: Option<Unfit> = None;
     while let Some(choice) = plan.next(last.as_ref().map(|(fault, _)| fault.outcome)) {
+        // What one target cannot do, another may.
+        let to = Destination { model: &choice.model, profile: &choice.provider.profile };
+        let translated = match choice.provider.dialect.request(call, &to) {
+            Ok(translated) => translated,
+            Err(found) => {
+                plan.unfit();
+                unfit = Some(found);
+                continue;
+            }
+        };
         // A limit on a provider or key of ours holds back what goes there, and nothing else.
         let own = match limited.reserve(Some(&choice), plan.is_last()).await {
             Ok(own) => own,
@@ -78,6 +93,8 @@ pub async fn first_answer(
         let attempt = Attempt {
             choice: &choice,
             call,
+            translated: &translated,
+            fills_usage: report.fills_usage || choice.provider.profile.fill_usage,
             trace,
             started: Instant::now(),
             total: report.arrived() + choice.provider.timeouts.total,
@@ -98,6 +115,7 @@ pub async fn first_answer(
         match opened {
             Ok(opened) => {
                 report.served_by(&choice);
+                report.dropped = translated.dropped;
                 if let Some(bill) = &mut report.bill {
                     bill.join(own);
                 }
@@ -117,6 +135,7 @@ pub async fn first_answer(
             Err(Refusal::Upstream { fault, provider: choice.provider.name.clone() })
         }
         None if let Some(facts) = refused => Err(Refusal::Limited(facts)),
+        None if let Some(unfit) = unfit => Err(Refusal::Unfit(unfit)),
         None => Err(Refusal::NoTarget {
             model: call.model.clone(),
             endpoint: call.endpoint.name(),
@@ -126,12 +145,27 @@ pub async fn first_answer(
 }
 
 async fn open(attempt: &Attempt<'_>) -> Result<Opened, Fault> {
-    let (answer, hide_usage) = send::send(attempt).await?;
-    if attempt.call.stream && answer.is_event_stream() {
-        let stream = open::open(attempt, answer, hide_usage).await?;
+    let fault = match try_once(attempt).await {
+        Ok(opened) => return Ok(opened),
+        Err(fault) => fault,
+    };
+    // A token that was taken back early: another is got, once.
+    let Some(credential) = &attempt.choice.credential else { return Err(fault) };
+    if attempt.choice.provider.dialect.wants_new_token(&fault)
+        && credential.signer.renew(send::head_deadline(attempt)).await
+    {
+        return try_once(attempt).await;
+    }
+    Err(fault)
+}
+
+async fn try_once(attempt: &Attempt<'_>) -> Result<Opened, Fault> {
+    let answer = send::send(attempt).await?;
+    if attempt.call.stream && answer.is_stream(attempt.choice.provider.dialect.framing()) {
+        let stream = open::open(attempt, answer).await?;
         return Ok(Opened::Stream(Box::new(stream)));
     }
-    Ok(Opened::Whole(whole::read(attempt, answer, hide_usage).await?))
+    Ok(Opened::Whole(whole::read(attempt, answer).await?))
 }
 
 /// Enters the try that a closed connection lost before the one that followed it.

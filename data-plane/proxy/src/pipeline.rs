@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use http::{HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
-use sluicegate_dialect::Call;
+use sluicegate_dialect::{Call, fill};
 use sluicegate_model::Outcome;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +28,9 @@ use crate::{
     trace::Trace,
     usage::UsageLog,
 };
+
+/// With `true`: usage that the upstream does not report is filled in from an estimate.
+const FILL_USAGE: &str = "x-sluicegate-fill-usage";
 
 /// What every request shares.
 #[derive(Debug)]
@@ -160,6 +163,7 @@ impl Gateway {
 }
 
 fn note_head(report: &mut Report, policy: &Policy, head: &http::request::Parts, wanted: &Wanted) {
+    report.fills_usage = head.headers.get(FILL_USAGE).is_some_and(|value| value == "true");
     report.record.policy_version = policy.revision;
     report.record.endpoint = match wanted {
         Wanted::Call(endpoint) => endpoint.name(),
@@ -193,7 +197,7 @@ fn respond_models(list: bytes::Bytes, mut report: Report) -> Response<Body> {
     response
 }
 
-fn respond_whole(answer: WholeAnswer, choice: &Choice, mut report: Report) -> Response<Body> {
+fn respond_whole(mut answer: WholeAnswer, choice: &Choice, mut report: Report) -> Response<Body> {
     let proven = answer.finish_reason.is_some() || report.record.endpoint == "embeddings";
     let outcome = if proven { Outcome::Success } else { Outcome::NoFinishReason };
     report.first_event();
@@ -206,6 +210,13 @@ fn respond_whole(answer: WholeAnswer, choice: &Choice, mut report: Report) -> Re
         attempt.status = Some(200);
         attempt.duration_ms =
             u64::try_from(answer.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    }
+    if answer.fills_usage
+        && answer.usage.is_none()
+        && let Some(bill) = &report.bill
+    {
+        let (usage, _) = bill.believed(None, answer.output_chars);
+        answer.body = fill::into_answer(&answer.body, usage);
     }
     settle(&mut report, answer.usage, answer.output_chars);
     if answer.is_stream {
@@ -230,5 +241,6 @@ fn head(report: &Report, content_type: &'static str) -> Response<()> {
     let attempts = HeaderValue::from(report.record.attempts.len());
     response.headers_mut().insert(respond::ATTEMPTS, attempts);
     respond::stand(response.headers_mut(), &report.standings);
+    respond::dropped(response.headers_mut(), &report.dropped);
     response
 }

@@ -7,12 +7,13 @@ use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwapOption;
 use http::{HeaderName, HeaderValue, Uri};
-use sluicegate_dialect::{Dialect, Endpoint};
+use sluicegate_dialect::{Dialect, Endpoint, Place};
 use sluicegate_model::{
-    TokenRates,
+    Profile, TokenRates,
     resource::{
         NamePattern, Timeouts,
         model::{OutputCap, Tokenizer},
+        provider::BaseUrl,
     },
     secret::KeyHash,
 };
@@ -20,7 +21,7 @@ use sluicegate_model::{
 pub use compile::{Compiled, Compiler};
 use tokio::sync::watch;
 
-use crate::upstream::Client;
+use crate::upstream::{Client, auth::Signer};
 use limits::Limits;
 
 /// Everything that a request needs to know, as of one revision. A request takes one and keeps it.
@@ -120,30 +121,63 @@ pub struct Target {
 pub struct Provider {
     pub name: String,
     pub dialect: &'static dyn Dialect,
+    pub base_url: BaseUrl,
     /// Where each endpoint is; `None` where the dialect lacks it. In the order of [`Endpoint::ALL`].
-    pub uris: [Option<Uri>; Endpoint::ALL.len()],
+    pub places: [Option<Location>; Endpoint::ALL.len()],
     pub timeouts: Timeouts,
     pub headers: Vec<(HeaderName, HeaderValue)>,
     pub keyless: bool,
     /// Keys that may be used.
     pub credentials: Vec<Arc<Credential>>,
     pub client: Client,
+    pub profile: Profile,
+    /// Fetch images whose addresses the dialect does not take.
+    pub fetch_images: bool,
+}
+
+/// Where an endpoint of a provider is.
+#[derive(Debug, Clone)]
+pub enum Location {
+    Fixed(Uri),
+    /// Each request says.
+    PerCall,
 }
 
 impl Provider {
     /// Where this endpoint is.
-    pub fn uri(&self, endpoint: Endpoint) -> Option<&Uri> {
+    pub fn location(&self, endpoint: Endpoint) -> Option<&Location> {
         let index = Endpoint::ALL.iter().position(|known| *known == endpoint)?;
-        self.uris.get(index)?.as_ref()
+        self.places.get(index)?.as_ref()
+    }
+
+    /// The URL of one request. `None`: the parts make no URL.
+    pub fn uri(&self, endpoint: Endpoint, path: Option<&str>) -> Option<Uri> {
+        match (self.location(endpoint)?, path) {
+            (_, Some(path)) => self.base_url.endpoint(path).ok(),
+            (Location::Fixed(uri), None) => Some(uri.clone()),
+            (Location::PerCall, None) => None,
+        }
     }
 }
 
-/// A provider key, ready to be sent.
+impl Location {
+    /// Where the dialect's place is below a base URL.
+    ///
+    /// # Errors
+    /// When the parts do not make a URL.
+    pub fn of(place: Place, base_url: &BaseUrl) -> Result<Self, http::Error> {
+        match place {
+            Place::At(path) => base_url.endpoint(path).map(Self::Fixed),
+            Place::PerCall => Ok(Self::PerCall),
+        }
+    }
+}
+
+/// A provider key, ready to be used.
 #[derive(Debug)]
 pub struct Credential {
     pub name: String,
-    /// Marked sensitive: it does not print.
-    pub header: (HeaderName, HeaderValue),
+    pub signer: Signer,
     pub weight: u32,
 }
 

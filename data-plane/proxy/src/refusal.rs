@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use sluicegate_dialect::{Fault, InvalidCall, redact};
+use sluicegate_dialect::{Fault, InvalidCall, Unfit, redact};
 use sluicegate_model::{Outcome, outcome::Blame, resource::limit::Dimension};
 
 use crate::quota::{LimitFacts, Why};
@@ -30,6 +30,8 @@ pub enum Refusal {
     BodyTimeout,
     UnknownCoding(String),
     Invalid(InvalidCall),
+    /// No target of the model can take the request as it is.
+    Unfit(Unfit),
     UnknownModel {
         model: String,
         near: Vec<String>,
@@ -169,6 +171,10 @@ impl Refusal {
                 param: fault.param().map(str::to_owned),
                 ..row(StatusCode::BAD_REQUEST, INVALID, "invalid_request", fault.to_string())
             },
+            Self::Unfit(unfit) => Shown {
+                param: Some(unfit.param.clone()).filter(|param| !param.is_empty()),
+                ..row(StatusCode::BAD_REQUEST, INVALID, unfit.code, unfit.message.clone())
+            },
             Self::UnknownModel { model, near } => {
                 let hint = match near.as_slice() {
                     [] => "GET /v1/models lists the models of this key".to_owned(),
@@ -198,16 +204,21 @@ impl Refusal {
                     ),
                 )
             },
-            Self::NoTarget { model, endpoint, served } => row(
+            Self::NoTarget { model, served: true, .. } => row(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "server_error",
                 "no_target",
-                if *served {
-                    format!("no provider of the model '{model}' has a usable key")
-                } else {
-                    format!("no provider of the model '{model}' serves {endpoint}")
-                },
+                format!("no provider of the model '{model}' has a usable key"),
             ),
+            Self::NoTarget { model, endpoint, served: false } => Shown {
+                param: Some("model".into()),
+                ..row(
+                    StatusCode::BAD_REQUEST,
+                    INVALID,
+                    "unsupported_endpoint",
+                    format!("no provider of the model '{model}' serves {endpoint}"),
+                )
+            },
             Self::Limited(facts) => limited(facts),
             Self::JournalFull => Shown {
                 retry: Some(Duration::from_secs(5)),
@@ -284,6 +295,10 @@ fn limited(facts: &LimitFacts) -> Shown {
         retry: (facts.why != Why::TooLarge).then(|| Duration::from_millis(facts.retry_ms)),
     }
 }
+
+/// Longest wait that callers are told. A key may rest until the next month, but by then another may
+/// be there.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// What an upstream's failure looks like from outside. Its own words pass only where the caller is
 /// at fault, and then redacted; our key, its account and its address are nobody's business.
@@ -395,7 +410,8 @@ fn upstream(fault: &Fault) -> Shown {
         ),
     };
     // What the upstream asks for holds for every failure that is worth a retry.
-    let retry = if fault.outcome.may_fail_over() { fault.wait.or(wait) } else { None };
+    let asked = fault.wait.map(|asked| asked.min(LONGEST));
+    let retry = if fault.outcome.may_fail_over() { asked.or(wait) } else { None };
     Shown {
         status,
         kind,

@@ -1,6 +1,6 @@
 //! The access record of one request: filled stage by stage, written once, whatever happens.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use sluicegate_model::Usage;
 use sluicegate_telemetry::{
@@ -33,6 +33,10 @@ pub struct Report {
     pub bill: Option<Bill>,
     /// The tightest limits of the request.
     pub standings: Standings,
+    /// The caller wants usage filled in where the upstream reports none.
+    pub fills_usage: bool,
+    /// Members of the request that the target had no place for.
+    pub dropped: Vec<Cow<'static, str>>,
     arrived: Instant,
     reporter: Reporter,
     posted: bool,
@@ -57,6 +61,8 @@ impl Report {
             record,
             bill: None,
             standings: Standings::default(),
+            fills_usage: false,
+            dropped: Vec::new(),
             arrived: Instant::now(),
             reporter: reporter.clone(),
             posted: false,

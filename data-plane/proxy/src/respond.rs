@@ -1,6 +1,6 @@
 //! From a refusal to an answer in OpenAI's form: the body, the headers, the in-band event.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
@@ -19,6 +19,8 @@ use crate::{
 
 /// How many attempts a request took.
 pub const ATTEMPTS: HeaderName = HeaderName::from_static("x-sluicegate-attempts");
+/// Which members of the request were left out, because the target has no place for them.
+const DROPPED: HeaderName = HeaderName::from_static("x-sluicegate-dropped-params");
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// OpenAI's SDKs obey it whatever the status.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -182,6 +184,20 @@ const REQUESTS_HEADERS: [&str; 3] =
     ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"];
 const TOKENS_HEADERS: [&str; 3] =
     ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"];
+
+/// Names of the members of the request that the target had no place for.
+pub fn dropped(headers: &mut HeaderMap, names: &[Cow<'static, str>]) {
+    if names.is_empty() {
+        return;
+    }
+    let printable = |name: &&Cow<'static, str>| {
+        name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
+    };
+    let names: Vec<&str> = names.iter().filter(printable).take(32).map(AsRef::as_ref).collect();
+    if let Ok(value) = HeaderValue::from_str(&names.join(",")) {
+        headers.insert(DROPPED, value);
+    }
+}
 
 /// Headers that every answer carries.
 pub fn common(headers: &mut HeaderMap, request_id: &str, content_type: &'static str) {

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use http::Uri;
 use sluicegate_dialect::Endpoint;
 use sluicegate_model::{Outcome, outcome::Blame};
 
@@ -23,7 +22,6 @@ pub struct Choice {
     pub credential: Option<Arc<Credential>>,
     /// Name sent upstream.
     pub model: String,
-    pub uri: Uri,
     /// Which of the plan's targets it is.
     target: usize,
 }
@@ -46,6 +44,12 @@ impl Plan {
     /// Sets the choice that was just taken aside without its having been tried.
     pub fn untried(&mut self) {
         self.attempts_left += 1;
+    }
+
+    /// The target of the choice that was just taken cannot take the request: none of its keys can.
+    pub fn unfit(&mut self) {
+        self.untried();
+        self.choices.retain(|choice| Some(choice.target) != self.last_target);
     }
 
     /// The next attempt, given what the last one came to. `None`: nothing is left to try.
@@ -86,13 +90,14 @@ pub fn plan(permit: &Permit, endpoint: Endpoint) -> Result<Plan, Refusal> {
     let mut choices = Vec::new();
     let mut served = false;
     for (index, target) in targets.into_iter().enumerate() {
-        let Some(uri) = target.provider.uri(endpoint) else { continue };
+        if target.provider.location(endpoint).is_none() {
+            continue;
+        }
         served = true;
         let choice = |credential: Option<Arc<Credential>>| Choice {
             provider: target.provider.clone(),
             credential,
             model: target.model.clone().unwrap_or_else(|| permit.upstream_name.clone()),
-            uri: uri.clone(),
             target: index,
         };
         if target.provider.keyless {

@@ -136,6 +136,12 @@ impl Bill {
         self.reservation.join(own);
     }
 
+    /// What the answer used, as far as the upstream's word and what passed tell, and whether that is
+    /// an estimate.
+    pub fn believed(&self, reported: Option<Usage>, output_chars: u64) -> (Usage, bool) {
+        believed(reported, self.likely, self.body_bytes, output_chars)
+    }
+
     /// The tightest limits, for the caller.
     pub fn standings(&self) -> crate::quota::Standings {
         self.reservation.standings
@@ -212,7 +218,7 @@ pub struct Charged {
 /// that passed.
 pub fn settle(report: &mut Report, reported: Option<Usage>, output_chars: u64) {
     let Some(mut bill) = report.bill.take() else { return };
-    let (usage, estimated) = believed(reported, bill.likely, bill.body_bytes, output_chars);
+    let (usage, estimated) = bill.believed(reported, output_chars);
     let duration_ms = whole_ms(report.elapsed_ms());
     let charged = bill.charge(usage, estimated, report.record.outcome, duration_ms);
     report.usage(usage, estimated, charged);

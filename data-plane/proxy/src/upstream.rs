@@ -1,5 +1,6 @@
 //! Connections to providers: pooled, timed, HTTP/1.1 or HTTP/2, TLS where the URL says so.
 
+pub mod auth;
 mod connect;
 pub mod decode;
 mod proxy;
@@ -57,12 +58,18 @@ pub struct Clients {
     tls: rustls::ClientConfig,
     proxies: Arc<Proxies>,
     known: Arc<Mutex<HashMap<ClientKind, Client>>>,
+    tokens: auth::Tokens,
 }
 
 impl Clients {
     /// Clients that trust `tls`'s authorities and use the proxies of the environment.
     pub fn new(tls: rustls::ClientConfig) -> Self {
-        Self { tls, proxies: Arc::new(Proxies::from_env()), known: Arc::default() }
+        Self {
+            tls,
+            proxies: Arc::new(Proxies::from_env()),
+            known: Arc::default(),
+            tokens: auth::Tokens::default(),
+        }
     }
 
     /// Clients that trust the web's authorities.

@@ -6,6 +6,7 @@ pub mod document;
 pub mod name;
 pub mod outcome;
 pub mod path;
+pub mod profile;
 pub mod rates;
 pub mod resource;
 pub mod rule;
@@ -19,6 +20,7 @@ pub mod violation;
 
 pub use name::{Kind, ResourceRef};
 pub use outcome::Outcome;
+pub use profile::{Profile, StreamEnd};
 pub use rates::TokenRates;
 pub use resource::Resource;
 pub use set::ResourceSet;

@@ -4,32 +4,38 @@ use std::ops::Range;
 
 use sluicegate_model::Usage;
 
-use super::errors;
-use crate::json::{JsonError, Kind, Scanner, Str, whole_number};
+use super::repair::Repair;
+use crate::{
+    errors::is_truthy,
+    json::{JsonError, Kind, Scanner, Str, whole_number},
+    splice::Splices,
+};
 
 /// What a chunk or an answer holds that matters here.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// How many elements `choices` has, if there is one.
-    pub(super) choices: Option<usize>,
+    pub(crate) choices: Option<usize>,
     /// How many elements `data` has, if there is one.
-    pub(super) data: Option<usize>,
+    pub(crate) data: Option<usize>,
     /// Choices that carry content, and choices that finish, one bit each.
-    pub(super) content: u128,
-    pub(super) finished: u128,
+    pub(crate) content: u128,
+    pub(crate) finished: u128,
     /// Every choice that is named.
-    pub(super) named: u128,
+    pub(crate) named: u128,
     /// Every finish reason: where its value stands, quotes included, and its text.
-    pub(super) finish: Vec<(Range<usize>, String)>,
-    pub(super) usage: Option<Usage>,
+    pub(crate) finish: Vec<(Range<usize>, String)>,
+    pub(crate) usage: Option<Usage>,
     /// Raw value of a truthy `error` member.
-    pub(super) error: Option<Range<usize>>,
+    pub(crate) error: Option<Range<usize>>,
     /// Characters of text, reasoning and arguments.
-    pub(super) chars: u64,
+    pub(crate) chars: u64,
+    /// What must be changed for clients to read it.
+    pub(crate) splices: Splices,
 }
 
 /// Reads `text`; lenient about types, strict about JSON.
-pub(super) fn read(text: &[u8]) -> Result<Facts, JsonError> {
+pub(crate) fn read(text: &[u8], repair: &mut Repair) -> Result<Facts, JsonError> {
     let mut facts = Facts::default();
     let mut scanner = Scanner::lenient(text);
     if scanner.kind()? != Kind::Object {
@@ -44,7 +50,7 @@ pub(super) fn read(text: &[u8]) -> Result<Facts, JsonError> {
                 let mut count = 0;
                 scanner.array(|scanner, position| {
                     count = position + 1;
-                    choice(scanner, position, &mut facts)
+                    choice(scanner, position, repair, &mut facts)
                 })?;
                 facts.choices = Some(count);
                 Ok(())
@@ -64,7 +70,7 @@ pub(super) fn read(text: &[u8]) -> Result<Facts, JsonError> {
             }
             _ => {
                 let span = scanner.skip()?;
-                if name.is("error") && errors::is_truthy(scanner.slice(span.clone())) {
+                if name.is("error") && is_truthy(scanner.slice(span.clone())) {
                     facts.error = Some(span);
                 }
                 Ok(())
@@ -75,7 +81,12 @@ pub(super) fn read(text: &[u8]) -> Result<Facts, JsonError> {
     Ok(facts)
 }
 
-fn choice(scanner: &mut Scanner<'_>, position: usize, facts: &mut Facts) -> Result<(), JsonError> {
+fn choice(
+    scanner: &mut Scanner<'_>,
+    position: usize,
+    repair: &mut Repair,
+    facts: &mut Facts,
+) -> Result<(), JsonError> {
     if scanner.kind()? != Kind::Object {
         return scanner.skip().map(drop);
     }
@@ -89,8 +100,11 @@ fn choice(scanner: &mut Scanner<'_>, position: usize, facts: &mut Facts) -> Resu
                 let number = whole_number(scanner.slice(span));
                 index = number.and_then(|number| usize::try_from(number).ok()).unwrap_or(position);
             }
-            Kind::Object if name.is("delta") || name.is("message") => {
-                has_content |= content(scanner, &mut facts.chars)?;
+            Kind::Object if name.is("delta") => {
+                has_content |= content(scanner, Some((repair, index)), facts)?;
+            }
+            Kind::Object if name.is("message") => {
+                has_content |= content(scanner, None, facts)?;
             }
             Kind::String if name.is("text") => {
                 let text = scanner.string()?;
@@ -124,7 +138,12 @@ fn choice(scanner: &mut Scanner<'_>, position: usize, facts: &mut Facts) -> Resu
 }
 
 /// Does a delta or message say anything? Roles, nulls and empty values do not.
-fn content(scanner: &mut Scanner<'_>, count: &mut u64) -> Result<bool, JsonError> {
+/// Fragments of tool calls in a delta are repaired.
+fn content(
+    scanner: &mut Scanner<'_>,
+    mut repair: Option<(&mut Repair, usize)>,
+    facts: &mut Facts,
+) -> Result<bool, JsonError> {
     let mut says = false;
     scanner.object(|scanner, name| {
         match scanner.kind()? {
@@ -132,16 +151,22 @@ fn content(scanner: &mut Scanner<'_>, count: &mut u64) -> Result<bool, JsonError
                 let text = scanner.string()?;
                 if !name.is("role") && !text.is_empty() {
                     says = true;
-                    *count += chars(text);
+                    facts.chars += chars(text);
                 }
             }
             Kind::Array if name.is("tool_calls") => {
-                scanner.array(|scanner, _| {
-                    says = true;
-                    let span = scanner.skip()?;
-                    *count += span.len() as u64 / 2;
-                    Ok(())
-                })?;
+                let start = scanner.at();
+                match &mut repair {
+                    Some((repair, choice)) => {
+                        repair.tool_calls(scanner, *choice, &mut facts.splices)?;
+                    }
+                    None => {
+                        scanner.skip()?;
+                    }
+                }
+                let length = scanner.at() - start;
+                says |= length > 2;
+                facts.chars += length as u64 / 2;
             }
             Kind::Array => {
                 scanner.array(|scanner, _| {
@@ -181,12 +206,16 @@ fn usage(scanner: &mut Scanner<'_>) -> Result<Option<Usage>, JsonError> {
                 } else if name.is("completion_tokens") || name.is("output_tokens") {
                     usage.output = count;
                     any = true;
+                } else if name.is("cached_tokens") || name.is("prompt_cache_hit_tokens") {
+                    usage.cached = count.max(usage.cached);
                 }
             }
-            Kind::Object if name.is("prompt_tokens_details") => {
-                usage.cached = detail(scanner, "cached_tokens")?;
+            Kind::Object if name.is("prompt_tokens_details") || name.is("input_tokens_details") => {
+                usage.cached = detail(scanner, "cached_tokens")?.max(usage.cached);
             }
-            Kind::Object if name.is("completion_tokens_details") => {
+            Kind::Object
+                if name.is("completion_tokens_details") || name.is("output_tokens_details") =>
+            {
                 usage.reasoning = detail(scanner, "reasoning_tokens")?;
             }
             _ => {

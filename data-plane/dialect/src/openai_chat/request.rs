@@ -2,26 +2,43 @@
 
 use bytes::Bytes;
 
+use super::{
+    members,
+    variant::{Cap, Variant},
+};
 use crate::{
     call::{Call, Endpoint, StreamOptions},
-    dialect::UpstreamCall,
+    dialect::{Destination, Sent, Unfit, UpstreamCall},
     splice::Splices,
 };
 
-pub(super) fn translate(call: &Call, upstream_model: &str) -> UpstreamCall {
+pub(crate) fn translate(
+    variant: &Variant,
+    call: &Call,
+    to: &Destination<'_>,
+) -> Result<UpstreamCall, Unfit> {
+    let upstream_model = to.model;
     let mut splices = Splices::default();
+    let dropped = members::apply(variant, call, &mut splices)?;
     if call.model != upstream_model {
         splices.replace(call.model_span.clone(), quoted(upstream_model));
     }
-    let ask =
-        call.stream && call.endpoint != Endpoint::Embeddings && !call.stream_options.wants_usage();
+    let ask = call.stream
+        && call.endpoint != Endpoint::Embeddings
+        && !call.stream_options.wants_usage()
+        && to.profile.ask_usage.unwrap_or(variant.ask_usage);
     if ask {
         ask_for_usage(call, &mut splices);
     }
     if let Some(cap) = call.send_cap {
-        cap_output(call, cap, upstream_model, &mut splices);
+        cap_output(variant, call, cap, upstream_model, &mut splices);
     }
-    UpstreamCall { body: splices.apply(&call.body), hide_usage: ask }
+    let hide_usage = !call.stream_options.wants_usage();
+    Ok(UpstreamCall {
+        sent: Sent { hide_usage },
+        dropped,
+        ..UpstreamCall::new(splices.apply(&call.body))
+    })
 }
 
 /// Usage in streams comes only when it is asked for, and it must be metered.
@@ -44,7 +61,13 @@ fn ask_for_usage(call: &Call, splices: &mut Splices) {
 }
 
 /// Bounds the answer of a caller that has not.
-fn cap_output(call: &Call, cap: u64, upstream_model: &str, splices: &mut Splices) {
+fn cap_output(
+    variant: &Variant,
+    call: &Call,
+    cap: u64,
+    upstream_model: &str,
+    splices: &mut Splices,
+) {
     match call.endpoint {
         Endpoint::Embeddings => {}
         _ if !call.uncapped.is_empty() => {
@@ -53,16 +76,23 @@ fn cap_output(call: &Call, cap: u64, upstream_model: &str, splices: &mut Splices
             }
         }
         Endpoint::Chat | Endpoint::Completions => {
-            let member = cap_member(call.endpoint, upstream_model);
+            let member = cap_member(variant, call.endpoint, upstream_model);
             splices.replace(call.insert_at..call.insert_at, format!("\"{member}\":{cap},"));
         }
     }
 }
 
 /// OpenAI's reasoning models refuse `max_tokens`; most other servers know nothing else.
-fn cap_member(endpoint: Endpoint, upstream_model: &str) -> &'static str {
-    let reasoning = ["o1", "o3", "o4", "gpt-5"].iter().any(|name| upstream_model.starts_with(name));
-    if endpoint == Endpoint::Chat && reasoning { "max_completion_tokens" } else { "max_tokens" }
+fn cap_member(variant: &Variant, endpoint: Endpoint, upstream_model: &str) -> &'static str {
+    match variant.cap {
+        Cap::ByModel(names)
+            if endpoint == Endpoint::Chat
+                && names.iter().any(|name| upstream_model.starts_with(name)) =>
+        {
+            "max_completion_tokens"
+        }
+        Cap::ByModel(_) | Cap::MaxTokens => "max_tokens",
+    }
 }
 
 fn quoted(text: &str) -> Bytes {
@@ -72,6 +102,11 @@ fn quoted(text: &str) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn sent(call: &Call, model: &str) -> Bytes {
+        let to = Destination { model, profile: &Default::default() };
+        translate(super::super::variant::ALL[0], call, &to).unwrap().body
+    }
 
     #[test]
     fn only_model_and_usage_change() {
@@ -112,7 +147,7 @@ mod tests {
             let mut call =
                 Call::parse(Endpoint::Chat, Bytes::from_static(body.as_bytes())).unwrap();
             call.send_cap = Some(64);
-            translate(&call, model).body
+            sent(&call, model)
         };
         assert_eq!(capped(r#"{"model":"m"}"#, "m"), r#"{"max_tokens":64,"model":"m"}"#);
         assert_eq!(
@@ -128,7 +163,7 @@ mod tests {
         fn check(body: &str, model: &str, expected: &str) {
             let call =
                 Call::parse(Endpoint::Chat, Bytes::copy_from_slice(body.as_bytes())).unwrap();
-            assert_eq!(translate(&call, model).body, expected);
+            assert_eq!(sent(&call, model), expected);
         }
     }
 }

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use sluicegate_model::Outcome;
 
-use super::{chunk, errors, finish};
+use super::{chunk, finish, repair::Repair, variant::Variant};
 use crate::{call::Endpoint, dialect::Answer, fault::Fault};
 
-pub(super) fn read(endpoint: Endpoint, body: &Bytes) -> Result<Answer, Fault> {
+pub(crate) fn read(variant: &Variant, endpoint: Endpoint, body: &Bytes) -> Result<Answer, Fault> {
     let failed = |message: &str| Err(Fault::new(Outcome::ProviderError, message));
     // Some servers begin with a byte order mark, which JSON parsers need not take.
     let body = match body.strip_prefix(b"\xef\xbb\xbf") {
@@ -14,13 +14,16 @@ pub(super) fn read(endpoint: Endpoint, body: &Bytes) -> Result<Answer, Fault> {
         None => body.clone(),
     };
     if body.iter().all(u8::is_ascii_whitespace) {
-        return failed("the provider answered 200 with an empty body");
+        // A server that gave up waiting for its model.
+        return Err(Fault::new(Outcome::Timeout, "the provider answered 200 with an empty body"));
     }
-    let Ok(facts) = chunk::read(&body) else {
+    let Ok(mut facts) = chunk::read(&body, &mut Repair::default()) else {
         return failed("the provider answered 200 with a body that is not JSON");
     };
-    if let Some(error) = facts.error {
-        return Err(errors::in_band_member(body.get(error).unwrap_or(&[])));
+    if facts.error.is_some()
+        && let Some(fault) = variant.errors.in_band(&body)
+    {
+        return Err(fault);
     }
     let items = match endpoint {
         Endpoint::Chat | Endpoint::Completions => facts.choices,
@@ -29,12 +32,15 @@ pub(super) fn read(endpoint: Endpoint, body: &Bytes) -> Result<Answer, Fault> {
     match items {
         Some(count) if count > 0 || endpoint == Endpoint::Embeddings => {}
         Some(_) => return failed("the provider answered without any choice"),
-        None if errors::extract_in_band(&body).is_some() => return Err(errors::in_band(&body)),
-        None => return failed("the provider answered 200 without an answer"),
+        None => {
+            let fault = variant.errors.in_band(&body);
+            return fault
+                .map_or_else(|| failed("the provider answered 200 without an answer"), Err);
+        }
     }
-    let (splices, finish_reason) = finish::judge(facts.finish)?;
+    let finish_reason = finish::judge(variant, facts.finish, &mut facts.splices)?;
     Ok(Answer {
-        body: splices.apply(&body),
+        body: facts.splices.apply(&body),
         usage: facts.usage,
         finish_reason,
         output_chars: facts.chars,
@@ -45,10 +51,12 @@ pub(super) fn read(endpoint: Endpoint, body: &Bytes) -> Result<Answer, Fault> {
 mod tests {
     use super::*;
 
+    const GENERIC: &Variant = super::super::variant::ALL[0];
+
     #[test]
     fn an_answer_passes_byte_for_byte() {
         let body = Bytes::from_static(br#"{ "choices":[{"index":0,"message":{"content":"A"},"finish_reason":"stop","stop_reason":128009}],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3},"cost":0.00001},"x_id":9007199254740993}"#);
-        let answer = read(Endpoint::Chat, &body).unwrap();
+        let answer = read(GENERIC, Endpoint::Chat, &body).unwrap();
         assert_eq!(answer.body.as_ptr(), body.as_ptr());
         let usage = answer.usage.unwrap();
         assert_eq!((usage.input, usage.output, usage.cached), (7, 2, 3));
@@ -56,7 +64,7 @@ mod tests {
 
     #[test]
     fn failures_in_disguise() {
-        check("", Outcome::ProviderError);
+        check("", Outcome::Timeout);
         check("<html>Login</html>", Outcome::ProviderError);
         check("{}", Outcome::ProviderError);
         check(r#"{"choices":[]}"#, Outcome::ProviderError);
@@ -71,7 +79,8 @@ mod tests {
 
         #[track_caller]
         fn check(body: &'static str, outcome: Outcome) {
-            let fault = read(Endpoint::Chat, &Bytes::from_static(body.as_bytes())).unwrap_err();
+            let fault =
+                read(GENERIC, Endpoint::Chat, &Bytes::from_static(body.as_bytes())).unwrap_err();
             assert_eq!(fault.outcome, outcome, "{body}");
         }
     }
@@ -81,9 +90,9 @@ mod tests {
         let chat = Bytes::from_static(
             br#"{"choices":[{"message":{"content":"A"},"finish_reason":"stop"}]}"#,
         );
-        assert!(read(Endpoint::Embeddings, &chat).is_err());
+        assert!(read(GENERIC, Endpoint::Embeddings, &chat).is_err());
         let list = Bytes::from_static(b"\xef\xbb\xbf{\"data\":[]}");
-        assert_eq!(read(Endpoint::Embeddings, &list).unwrap().output_chars, 0);
+        assert_eq!(read(GENERIC, Endpoint::Embeddings, &list).unwrap().output_chars, 0);
     }
 
     #[test]
@@ -91,7 +100,7 @@ mod tests {
         let body = Bytes::from_static(
             br#"{"error":null,"choices":[{"message":{"content":"A"},"finish_reason":"eos"}]}"#,
         );
-        let answer = read(Endpoint::Chat, &body).unwrap();
+        let answer = read(GENERIC, Endpoint::Chat, &body).unwrap();
         assert_eq!(answer.finish_reason.as_deref(), Some("eos"));
         assert!(std::str::from_utf8(&answer.body).unwrap().contains(r#""finish_reason":"stop""#));
     }

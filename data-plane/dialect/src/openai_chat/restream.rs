@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The events of the answer, without the terminal one; `None` when it has not the expected shape.
-pub(super) fn events(endpoint: Endpoint, body: &Bytes, with_usage: bool) -> Option<Vec<Bytes>> {
+pub fn events(endpoint: Endpoint, body: &Bytes, with_usage: bool) -> Option<Vec<Bytes>> {
     let text = std::str::from_utf8(body).ok()?;
     let object = match endpoint {
         Endpoint::Chat => "chat.completion.chunk",

@@ -3,17 +3,19 @@
 use bytes::Bytes;
 use sluicegate_model::{Outcome, Usage};
 
-use super::{chunk, errors, finish};
+use super::{chunk, finish, repair::Repair, variant::Variant};
 use crate::{
     dialect::{StreamEvent, StreamReader},
     fault::Fault,
-    sse::Frame,
+    frame::Frame,
 };
 
 /// Reads the chunks of one stream.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
+    variant: &'static Variant,
     hide_usage: bool,
+    repair: Repair,
     usage: Option<Usage>,
     reason: Option<String>,
     /// One bit for each choice that was seen, and that finished.
@@ -25,25 +27,31 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(hide_usage: bool, asked: u64) -> Self {
-        let asked = u32::try_from(asked).unwrap_or(u32::MAX).min(u128::BITS);
-        Self { hide_usage, usage: None, reason: None, named: 0, finished: 0, asked, chars: 0 }
+    pub(crate) fn new(variant: &'static Variant, hide_usage: bool, asked: u64) -> Self {
+        Self {
+            variant,
+            hide_usage,
+            repair: Repair::default(),
+            usage: None,
+            reason: None,
+            named: 0,
+            finished: 0,
+            asked: u32::try_from(asked).unwrap_or(u32::MAX).min(u128::BITS),
+            chars: 0,
+        }
     }
 
     fn chunk(&mut self, frame: &Frame, data: &Bytes) -> StreamEvent {
         // What was in it is lost: whatever comes later, the answer is not whole.
-        let Ok(facts) = chunk::read(data) else {
+        let Ok(mut facts) = chunk::read(data, &mut self.repair) else {
             let message = "the provider sent an event that is not JSON";
             return StreamEvent::Failed(Fault::new(Outcome::ProviderError, message));
         };
-        if let Some(error) = facts.error {
-            return StreamEvent::Failed(errors::in_band_member(data.get(error).unwrap_or(&[])));
-        }
-        if facts.choices.is_none()
-            && facts.usage.is_none()
-            && errors::extract_in_band(data).is_some()
+        let bare = facts.choices.is_none() && facts.usage.is_none();
+        if (bare || facts.error.is_some())
+            && let Some(fault) = self.variant.errors.in_band(data)
         {
-            return StreamEvent::Failed(errors::in_band(data));
+            return StreamEvent::Failed(fault);
         }
         self.usage = facts.usage.or(self.usage);
         self.named |= facts.named;
@@ -54,15 +62,15 @@ impl Reader {
             return StreamEvent::Hidden;
         }
         let says = facts.content != 0 || facts.finished != 0;
-        let (splices, reason) = match finish::judge(facts.finish) {
+        let reason = match finish::judge(self.variant, facts.finish, &mut facts.splices) {
             Ok(judged) => judged,
             Err(fault) => return StreamEvent::Failed(fault),
         };
         self.reason = reason.or(self.reason.take());
-        let wire = if splices.is_empty() {
+        let wire = if facts.splices.is_empty() {
             frame.to_wire()
         } else {
-            frame.with_data(&splices.apply(data))
+            frame.with_data(&facts.splices.apply(data))
         };
         if says { StreamEvent::Content(wire) } else { StreamEvent::Preamble(wire) }
     }
@@ -70,13 +78,17 @@ impl Reader {
 
 impl StreamReader for Reader {
     fn read(&mut self, frame: &Frame) -> StreamEvent {
-        let Some(data) = frame.data() else { return StreamEvent::Preamble(frame.to_wire()) };
+        let Some(data) = frame.data() else {
+            let fault = frame.bare_json().and_then(|json| self.variant.errors.in_band(json));
+            return fault
+                .map_or_else(|| StreamEvent::Preamble(frame.to_wire()), StreamEvent::Failed);
+        };
         let text = data.trim_ascii();
         if text == b"[DONE]" {
             return StreamEvent::Done;
         }
         if frame.event() == Some("error") {
-            return StreamEvent::Failed(errors::in_band(text));
+            return StreamEvent::Failed(self.variant.errors.event(text));
         }
         self.chunk(frame, &data)
     }
@@ -114,7 +126,7 @@ mod tests {
     fn read_asked(asked: u64, hide_usage: bool, text: &str) -> (Vec<StreamEvent>, Reader) {
         let mut framer = Framer::default();
         framer.push(Bytes::copy_from_slice(text.as_bytes()));
-        let mut reader = Reader::new(hide_usage, asked);
+        let mut reader = Reader::new(super::super::variant::ALL[0], hide_usage, asked);
         let mut events = Vec::new();
         while let Some(frame) = framer.next_frame().unwrap() {
             events.push(reader.read(&frame));

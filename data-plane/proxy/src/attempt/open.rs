@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use sluicegate_dialect::{
     Fault, StreamReader,
     dialect::StreamEvent,
-    sse::{Frame, Framer},
+    frame::{Frame, FrameError, Framer},
 };
 use sluicegate_model::{Outcome, resource::Timeouts};
 use tokio::time::{Instant, timeout_at};
@@ -32,6 +32,9 @@ pub struct OpenStream {
     pub held: VecDeque<Bytes>,
     /// The terminal event was among them.
     pub done: bool,
+    /// The caller wants usage and is to have an estimate where the upstream reports none: the name
+    /// of the model that it asked for.
+    pub fill_usage: Option<String>,
     pub timeouts: Timeouts,
     pub started: Instant,
     /// When the whole request must have ended.
@@ -42,26 +45,24 @@ pub struct OpenStream {
 ///
 /// # Errors
 /// The stream fails, ends, or stays silent before it says anything.
-pub(super) async fn open(
-    attempt: &Attempt<'_>,
-    head: Head,
-    hide_usage: bool,
-) -> Result<OpenStream, Fault> {
+pub(super) async fn open(attempt: &Attempt<'_>, head: Head) -> Result<OpenStream, Fault> {
     let provider = &attempt.choice.provider;
     let deadline = head_deadline(attempt);
     let mut stream = OpenStream {
         body: head.body,
-        framer: Framer::default(),
-        reader: provider.dialect.stream(attempt.call, hide_usage),
+        framer: provider.dialect.framing().framer(),
+        reader: provider.dialect.stream(attempt.call, &attempt.translated.sent, &head.headers),
         held: VecDeque::new(),
         done: false,
+        fill_usage: (attempt.fills_usage && attempt.call.stream_options.wants_usage())
+            .then(|| attempt.call.model.clone()),
         timeouts: provider.timeouts,
         started: attempt.started,
         total: attempt.total,
     };
     let mut held = 0;
     loop {
-        while let Some(frame) = stream.framer.next_frame().map_err(too_large)? {
+        while let Some(frame) = stream.framer.next_frame().map_err(unreadable)? {
             if stream.admit(&frame, &mut held)? {
                 return Ok(stream);
             }
@@ -83,6 +84,11 @@ pub(super) async fn open(
                 {
                     return Ok(stream);
                 }
+                // An answer that says nothing may be whole, where the end of the body is the end.
+                if stream.reader.whole() {
+                    stream.done = true;
+                    return Ok(stream);
+                }
                 return Err(Fault::new(
                     Outcome::ProviderError,
                     "the stream ended before any content",
@@ -98,7 +104,7 @@ impl OpenStream {
         match self.reader.read(frame) {
             StreamEvent::Preamble(bytes) => {
                 // Comments keep connections alive; this one is not open yet.
-                if frame.data().is_some() {
+                if frame.data().is_some() && !bytes.is_empty() {
                     *held += bytes.len();
                     self.held.push_back(bytes);
                 }
@@ -121,6 +127,6 @@ impl OpenStream {
     }
 }
 
-fn too_large(error: sluicegate_dialect::sse::EventTooLarge) -> Fault {
+fn unreadable(error: FrameError) -> Fault {
     Fault::new(Outcome::ProviderError, error.to_string())
 }

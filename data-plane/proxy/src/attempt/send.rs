@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::connect::capture_connection;
-use sluicegate_dialect::{Fault, UpstreamCall};
+use sluicegate_dialect::{Fault, Framing, UpstreamCall};
 use sluicegate_model::Outcome;
 use tokio::time::{Instant, timeout_at};
 
@@ -36,31 +36,29 @@ pub(super) struct Head {
 
 impl Head {
     /// Is it a stream of events? Parameters and case of the type do not matter.
-    pub(super) fn is_event_stream(&self) -> bool {
+    pub(super) fn is_stream(&self, framing: Framing) -> bool {
         let essence = self
             .headers
             .get(header::CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.split(';').next());
-        essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("text/event-stream"))
+        essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(framing.media_type()))
     }
 }
 
-/// Sends the call. The second value says whether usage in a stream is ours alone.
+/// Sends the call.
 ///
 /// # Errors
 /// No connection, no head in time, a status other than 2xx, an unknown content coding.
-pub(super) async fn send(attempt: &Attempt<'_>) -> Result<(Head, bool), Fault> {
+pub(super) async fn send(attempt: &Attempt<'_>) -> Result<Head, Fault> {
     let choice = attempt.choice;
-    let UpstreamCall { body, hide_usage } =
-        choice.provider.dialect.request(attempt.call, &choice.model);
     let deadline = head_deadline(attempt);
-    let response = exchange(attempt, body, deadline).await?;
+    let response = exchange(attempt, deadline).await?;
     let (parts, body) = response.into_parts();
     let body = Decoded::new(&parts.headers, body)
         .map_err(|error| Fault::new(Outcome::ProviderError, error.to_string()))?;
     if parts.status.is_success() {
-        return Ok((Head { status: parts.status, headers: parts.headers, body }, hide_usage));
+        return Ok(Head { status: parts.status, headers: parts.headers, body });
     }
     let error = error_body(body, deadline).await;
     Err(choice.provider.dialect.refusal(parts.status, &parts.headers, &error))
@@ -69,13 +67,9 @@ pub(super) async fn send(attempt: &Attempt<'_>) -> Result<(Head, bool), Fault> {
 /// Sends the request and waits for the head of an answer. A request that a kept connection lost
 /// because its other end had just closed it is sent once more, on a new one: that the upstream
 /// closed an idle connection is nobody's failure.
-async fn exchange(
-    attempt: &Attempt<'_>,
-    body: Bytes,
-    deadline: Instant,
-) -> Result<Response<Incoming>, Fault> {
+async fn exchange(attempt: &Attempt<'_>, deadline: Instant) -> Result<Response<Incoming>, Fault> {
     let client = &attempt.choice.provider.client;
-    let mut first = request(attempt, body.clone())?;
+    let mut first = request(attempt, deadline).await?;
     let captured = capture_connection(&mut first);
     let begun = Instant::now();
     let too_late = |_| Fault::new(Outcome::Timeout, "no answer within the time for a first event");
@@ -102,7 +96,7 @@ async fn exchange(
     );
     attempt.metrics.resends.inc();
     attempt.resent.store(true, Ordering::Relaxed);
-    let again = client.fresh.request(request(attempt, body)?);
+    let again = client.fresh.request(request(attempt, deadline).await?);
     timeout_at(deadline, again).await.map_err(too_late)?.map_err(|error| transport(&error))
 }
 
@@ -118,24 +112,31 @@ pub(super) fn head_deadline(attempt: &Attempt<'_>) -> Instant {
 }
 
 /// Nothing of the caller's headers goes along but what is named here.
-fn request(attempt: &Attempt<'_>, body: Bytes) -> Result<Request<Full<Bytes>>, Fault> {
+async fn request(attempt: &Attempt<'_>, deadline: Instant) -> Result<Request<Full<Bytes>>, Fault> {
     let choice = attempt.choice;
-    let accept = if attempt.call.stream { "text/event-stream" } else { "application/json" };
-    let mut request = Request::post(choice.uri.clone())
-        .body(Full::new(body))
-        .map_err(|error| Fault::new(Outcome::ProviderError, format!("unusable URL: {error}")))?;
+    let UpstreamCall { path, body, headers: special, .. } = attempt.translated;
+    let unusable = || Fault::new(Outcome::ProviderError, "the provider's URL is unusable");
+    let uri = choice.provider.uri(attempt.call.endpoint, path.as_deref()).ok_or_else(unusable)?;
+    let accept = if attempt.call.stream {
+        choice.provider.dialect.framing().media_type()
+    } else {
+        "application/json"
+    };
+    let mut request = Request::post(uri).body(Full::new(body.clone())).map_err(|_| unusable())?;
     let headers = request.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.insert(header::USER_AGENT, USER_AGENT);
+    for (name, value) in special {
+        headers.insert(name, value.clone());
+    }
     for (name, value) in &choice.provider.headers {
         headers.append(name, value.clone());
     }
     attempt.trace.inject(headers);
     if let Some(credential) = &choice.credential {
-        let (name, value) = credential.header.clone();
-        headers.insert(name, value);
+        credential.signer.sign(&mut request, body, deadline).await?;
     }
     Ok(request)
 }

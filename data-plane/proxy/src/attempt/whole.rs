@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use sluicegate_dialect::{Fault, sse::write_event};
+use sluicegate_dialect::{Fault, openai_chat::restream, sse::write_event};
 use sluicegate_model::{Outcome, Usage};
 use tokio::time::timeout_at;
 
@@ -21,6 +21,8 @@ pub struct WholeAnswer {
     pub finish_reason: Option<String>,
     /// Characters of the answer's text, for estimates.
     pub output_chars: u64,
+    /// The caller is to have an estimate where the upstream reports no usage.
+    pub fills_usage: bool,
     /// When the attempt began.
     pub started: tokio::time::Instant,
 }
@@ -29,11 +31,7 @@ pub struct WholeAnswer {
 ///
 /// # Errors
 /// It breaks off, is too large, too late, or is no answer.
-pub(super) async fn read(
-    attempt: &Attempt<'_>,
-    mut head: Head,
-    hide_usage: bool,
-) -> Result<WholeAnswer, Fault> {
+pub(super) async fn read(attempt: &Attempt<'_>, mut head: Head) -> Result<WholeAnswer, Fault> {
     let timeouts = &attempt.choice.provider.timeouts;
     let deadline = (attempt.started + timeouts.answer).min(attempt.total);
     let mut first: Option<Bytes> = None;
@@ -64,21 +62,19 @@ pub(super) async fn read(
         }
     }
     let body = first.unwrap_or_else(|| joined.freeze());
-    check(attempt, head.status.as_u16(), &body, hide_usage)
+    check(attempt, &head, &body)
 }
 
-fn check(
-    attempt: &Attempt<'_>,
-    status: u16,
-    body: &Bytes,
-    hide_usage: bool,
-) -> Result<WholeAnswer, Fault> {
+fn check(attempt: &Attempt<'_>, head: &Head, body: &Bytes) -> Result<WholeAnswer, Fault> {
     let dialect = attempt.choice.provider.dialect;
     let endpoint = attempt.call.endpoint;
-    let mut answer =
-        dialect.answer(endpoint, body).map_err(|fault| Fault { status: Some(status), ..fault })?;
+    let status = Some(head.status.as_u16());
+    let mut answer = dialect
+        .answer(attempt.call, &head.headers, body)
+        .map_err(|fault| Fault { status, ..fault })?;
     if attempt.call.stream {
-        let events = dialect.restream(endpoint, &answer.body, !hide_usage).ok_or_else(|| {
+        let with_usage = !attempt.translated.sent.hide_usage;
+        let events = restream::events(endpoint, &answer.body, with_usage).ok_or_else(|| {
             Fault::new(Outcome::ProviderError, "the provider ignored the wish for a stream")
         })?;
         let done = write_event(None, b"[DONE]");
@@ -91,6 +87,7 @@ fn check(
         usage: answer.usage,
         finish_reason: answer.finish_reason,
         output_chars: answer.output_chars,
+        fills_usage: attempt.fills_usage && !attempt.call.stream,
         started: attempt.started,
     })
 }

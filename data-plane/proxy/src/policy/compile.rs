@@ -6,7 +6,7 @@ use std::{
 };
 
 use prost::Message;
-use sluicegate_dialect::{Endpoint, registry};
+use sluicegate_dialect::{AuthScheme, Dialect, Endpoint, registry};
 use sluicegate_model::{
     Resource, ResourceRef, ResourceSet,
     resource::{self, NamePattern, SecretSource},
@@ -14,7 +14,7 @@ use sluicegate_model::{
 use sluicegate_proto::{policy::v1 as pb, resource::v1 as resource_pb};
 use sluicegate_protocol::policy::{Body, Change, Key, SCHEMA};
 
-use super::{Caller, Credential, Model, Policy, Provider, Target, limits::Limits};
+use super::{Caller, Credential, Location, Model, Policy, Provider, Target, limits::Limits};
 use crate::upstream::Clients;
 
 /// Keeps what was parsed, so that a change costs what it changes.
@@ -125,7 +125,7 @@ fn build(
     for (_, resource) in set.iter() {
         let Resource::Provider(spec) = resource else { continue };
         for secret in secrets.iter().filter(|secret| secret.provider == spec.name) {
-            let credential = credential(spec, secret)?;
+            let credential = credential(spec, secret, clients)?;
             credentials.entry(&spec.name).or_default().push(Arc::new(credential));
         }
         let own = credentials.remove(spec.name.as_str()).unwrap_or_default();
@@ -172,48 +172,57 @@ fn provider(
     credentials: Vec<Arc<Credential>>,
     clients: &Clients,
 ) -> Result<Provider, String> {
-    let dialect = registry::find(&spec.dialect).ok_or_else(|| {
-        format!("provider/{}: this build does not speak '{}'", spec.name, spec.dialect)
-    })?;
-    let mut uris = [const { None }; Endpoint::ALL.len()];
-    for (uri, endpoint) in uris.iter_mut().zip(Endpoint::ALL) {
-        *uri = dialect
-            .path(endpoint)
-            .map(|path| spec.base_url.endpoint(path))
+    let dialect = dialect(spec)?;
+    let mut places = [const { None }; Endpoint::ALL.len()];
+    for (place, endpoint) in places.iter_mut().zip(Endpoint::ALL) {
+        *place = dialect
+            .place(endpoint)
+            .map(|place| Location::of(place, &spec.base_url))
             .transpose()
             .map_err(|error| format!("provider/{}: base_url: {error}", spec.name))?;
     }
     let mut headers = spec.headers.clone();
     if let Some(value) =
-        uris.iter().flatten().next().and_then(|uri| clients.proxy_authorization(uri))
+        spec.base_url.endpoint("/").ok().and_then(|uri| clients.proxy_authorization(&uri))
     {
         headers.push((http::header::PROXY_AUTHORIZATION, value));
     }
     Ok(Provider {
         name: spec.name.clone(),
         dialect,
-        uris,
+        base_url: spec.base_url.clone(),
+        places,
         timeouts: spec.timeouts,
         headers,
         keyless: spec.keyless,
         credentials,
         client: clients.get(spec.http_version, spec.timeouts.connect, spec.max_idle_connections),
+        profile: spec.profile.clone(),
+        fetch_images: spec.fetch_images,
+    })
+}
+
+fn dialect(spec: &resource::Provider) -> Result<&'static dyn Dialect, String> {
+    registry::find(&spec.dialect, &spec.variant).ok_or_else(|| {
+        let resource::Provider { name, dialect, variant, .. } = spec;
+        format!("provider/{name}: this build does not speak '{dialect}', variant '{variant}'")
     })
 }
 
 fn credential(
     provider: &resource::Provider,
     spec: &resource::Credential,
+    clients: &Clients,
 ) -> Result<Credential, String> {
     let SecretSource::Value(secret) = &spec.secret else {
         return Err(format!("credential/{}: the control plane sent no secret", spec.name));
     };
-    let dialect = registry::find(&provider.dialect)
-        .ok_or_else(|| format!("provider/{}: unknown dialect", provider.name))?;
-    let header = dialect
-        .authorization(secret)
-        .map_err(|_| format!("credential/{}: the secret does not fit into a header", spec.name))?;
-    Ok(Credential { name: spec.name.clone(), header, weight: spec.weight })
+    let region = provider.region.as_deref().or_else(|| provider.base_url.region());
+    let scheme = AuthScheme { key: secret, region };
+    let proof = dialect(provider)?.auth(&scheme);
+    let proof = proof.map_err(|error| format!("credential/{}: {error}", spec.name))?;
+    let signer = clients.signer(proof, provider);
+    Ok(Credential { name: spec.name.clone(), signer, weight: spec.weight })
 }
 
 /// The tenant above each tenant that has one.

@@ -13,9 +13,11 @@ use futures_util::{Stream, StreamExt};
 use sluicegate_dialect::{
     Fault, StreamReader,
     dialect::StreamEvent,
-    sse::{Frame, Framer, write_event},
+    fill,
+    frame::{Frame, Framer},
+    sse::write_event,
 };
-use sluicegate_model::Outcome;
+use sluicegate_model::{Outcome, StreamEnd};
 use sluicegate_telemetry::task;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -38,6 +40,8 @@ pub(super) struct Course {
     reader: Box<dyn StreamReader>,
     ready: VecDeque<Bytes>,
     over: bool,
+    /// The model's name, where usage is to be filled in.
+    fill_usage: Option<String>,
     clocks: Clocks,
     /// Fires when the process cannot wait for streams any longer.
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -72,6 +76,7 @@ impl Course {
             reader: stream.reader,
             ready: VecDeque::new(),
             over: false,
+            fill_usage: stream.fill_usage,
             clocks: Clocks::new(stream.timeouts, stream.total),
             cut: Box::pin(cut.cancelled_owned()),
             report: Some(report),
@@ -195,10 +200,30 @@ impl Course {
 
     /// The terminal event came.
     fn done(&mut self) {
-        let outcome =
-            if self.reader.complete() { Outcome::Success } else { Outcome::NoFinishReason };
+        let trusts_done = self.choice.provider.profile.stream_end != StreamEnd::Finish;
+        let outcome = if self.reader.complete() || trusts_done {
+            Outcome::Success
+        } else {
+            Outcome::NoFinishReason
+        };
+        if let Some(bytes) = self.reader.tail() {
+            self.emit(bytes);
+        }
+        self.fill_usage();
         self.ready.push_back(write_event(None, b"[DONE]"));
         self.finish(outcome);
+    }
+
+    /// Tells the caller an estimate, where it wants usage and the upstream reported none.
+    fn fill_usage(&mut self) {
+        let Some(model) = self.fill_usage.take().filter(|_| self.reader.usage().is_none()) else {
+            return;
+        };
+        let chars = self.reader.output_chars();
+        let bill = self.report.as_ref().and_then(|report| report.bill.as_ref());
+        if let Some(usage) = bill.map(|bill| bill.believed(None, chars).0) {
+            self.emit(fill::chunk(&model, usage));
+        }
     }
 
     /// The upstream's body ended.
@@ -208,6 +233,9 @@ impl Course {
         }
         if self.over {
             return;
+        }
+        if self.choice.provider.profile.stream_end == StreamEnd::Close {
+            return self.done();
         }
         self.interrupted(Outcome::StreamInterrupted, "the stream ended without a finish reason");
     }

@@ -8,6 +8,7 @@ use sluicegate_proto::resource::v1 as pb;
 use super::form;
 use crate::{
     path::Path,
+    profile::{Profile, StreamEnd},
     violation::{Violation, Violations},
 };
 
@@ -17,6 +18,8 @@ pub struct Provider {
     pub name: String,
     /// Name of the wire format.
     pub dialect: String,
+    /// Which server of the format it is; empty: nothing is assumed.
+    pub variant: String,
     /// Where it is. The path has no trailing slash; a query is kept on every call.
     pub base_url: BaseUrl,
     /// Takes calls without a key.
@@ -27,7 +30,35 @@ pub struct Provider {
     pub max_idle_connections: usize,
     /// Sent with each call, after our own headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Region that requests are signed for, where it is named.
+    pub region: Option<String>,
+    /// Fetch images whose addresses the format does not take.
+    pub fetch_images: bool,
+    pub profile: Profile,
 }
+
+/// Variants of each dialect that has any.
+const VARIANTS: &[(&str, &[&str])] = &[
+    (
+        "openai-chat",
+        &[
+            "generic",
+            "openai",
+            "deepseek",
+            "doubao-ark",
+            "zhipu-glm",
+            "qwen",
+            "qianfan-v2",
+            "moonshot",
+            "mistral",
+            "minimax",
+            "vllm",
+            "sglang",
+            "ollama",
+        ],
+    ),
+    ("azure-openai", &["v1"]),
+];
 
 /// A base URL taken apart once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,12 +80,24 @@ impl BaseUrl {
         })
     }
 
-    /// The URL of an endpoint below the base; `path` starts with a slash.
+    /// The region that a cloud's host names, such as `bedrock-runtime.eu-west-1.amazonaws.com`.
+    pub fn region(&self) -> Option<&str> {
+        let mut labels = self.authority.host().split('.').skip(1);
+        labels.find(|label| {
+            label.matches('-').count() >= 2
+                && label.ends_with(|c: char| c.is_ascii_digit())
+                && label.starts_with(|c: char| c.is_ascii_alphabetic())
+        })
+    }
+
+    /// The URL of an endpoint below the base; `path` starts with a slash and may have a query of its
+    /// own, which comes before the base's.
     ///
     /// # Errors
     /// When the parts do not make a URL, which a path that holds only URL characters never causes.
     pub fn endpoint(&self, path: &str) -> Result<Uri, http::Error> {
-        let query = self.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
+        let before = if path.contains('?') { '&' } else { '?' };
+        let query = self.query.as_ref().map(|query| format!("{before}{query}")).unwrap_or_default();
         Uri::builder()
             .scheme(self.scheme.clone())
             .authority(self.authority.clone())
@@ -161,9 +204,21 @@ pub(super) fn parse(spec: &pb::Provider, found: &mut Violations) -> Option<Provi
         );
     }
     let headers = parse_headers(spec, found);
+    check_variant(spec, found);
+    let is_region =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if !is_region(&spec.region) {
+        found.0.push(
+            Violation::new(root.field("region"), "is not a region").hint("such as us-east-1"),
+        );
+    }
     Some(Provider {
         name: spec.name.clone(),
         dialect: spec.dialect.clone(),
+        variant: spec.variant.clone(),
+        region: Some(spec.region.clone()).filter(|region| !region.is_empty()),
+        fetch_images: spec.image_urls == "fetch",
+        profile: profile(spec.profile.as_ref()),
         base_url: BaseUrl::new(&url?)?,
         keyless: spec.keyless,
         timeouts: timeouts(spec.timeouts.as_ref()),
@@ -171,6 +226,33 @@ pub(super) fn parse(spec: &pb::Provider, found: &mut Violations) -> Option<Provi
         max_idle_connections: network.max_idle_connections.unwrap_or(256) as usize,
         headers,
     })
+}
+
+fn check_variant(spec: &pb::Provider, found: &mut Violations) {
+    let known = VARIANTS.iter().find(|(dialect, _)| *dialect == spec.dialect);
+    let known = known.map_or(&[][..], |(_, variants)| *variants);
+    if spec.variant.is_empty() || known.contains(&spec.variant.as_str()) {
+        return;
+    }
+    let hint = match known {
+        [] => "remove it".to_owned(),
+        known => format!("allowed: {}", known.join(", ")),
+    };
+    let what = format!("dialect '{}' has no variant '{}'", spec.dialect, spec.variant);
+    found.0.push(Violation::new(Path::root().field("variant"), what).hint(hint));
+}
+
+fn profile(spec: Option<&pb::Profile>) -> Profile {
+    let Some(spec) = spec else { return Profile::default() };
+    Profile {
+        ask_usage: spec.ask_usage,
+        fill_usage: spec.fill_usage,
+        stream_end: match spec.stream_end.as_str() {
+            "done" => StreamEnd::Done,
+            "close" => StreamEnd::Close,
+            _ => StreamEnd::Finish,
+        },
+    }
 }
 
 fn parse_headers(spec: &pb::Provider, found: &mut Violations) -> Vec<(HeaderName, HeaderValue)> {
