@@ -5,6 +5,7 @@
 pub mod chunks;
 pub mod content;
 pub mod finish;
+pub mod images;
 pub mod reply;
 pub mod request;
 pub mod support;

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::{
     limited::Limited,
+    media::Fetcher,
     metrics::Metrics,
     quota::LimitFacts,
     refusal::Refusal,
@@ -62,6 +63,7 @@ pub async fn first_answer(
     mut plan: Plan,
     call: &Call,
     trace: &Trace,
+    fetcher: &Fetcher,
     limited: &mut Limited<'_>,
     report: &mut Report,
 ) -> Result<(Opened, Choice), Refusal> {
@@ -70,11 +72,17 @@ pub async fn first_answer(
     let mut last: Option<(Fault, Choice)> = None;
     let mut refused: Option<Box<LimitFacts>> = None;
     let mut unfit: Option<Unfit> = None;
+    let mut images = Images { call, fetcher, inlined: None };
     while let Some(choice) = plan.next(last.as_ref().map(|(fault, _)| fault.outcome)) {
         // What one target cannot do, another may.
         let to = Destination { model: &choice.model, profile: &choice.provider.profile };
-        let translated = match choice.provider.dialect.request(call, &to) {
-            Ok(translated) => translated,
+        let total = report.arrived() + choice.provider.timeouts.total;
+        let called = images.call_for(&choice, total).await;
+        let translated = called.and_then(|call| {
+            choice.provider.dialect.request(call, &to).map(|translated| (call, translated))
+        });
+        let (call, translated) = match translated {
+            Ok(fit) => fit,
             Err(found) => {
                 plan.unfit();
                 unfit = Some(found);
@@ -97,7 +105,7 @@ pub async fn first_answer(
             fills_usage: report.fills_usage || choice.provider.profile.fill_usage,
             trace,
             started: Instant::now(),
-            total: report.arrived() + choice.provider.timeouts.total,
+            total,
             metrics: &metrics,
             resent: AtomicBool::new(false),
         };
@@ -141,6 +149,27 @@ pub async fn first_answer(
             endpoint: call.endpoint.name(),
             served: true,
         }),
+    }
+}
+
+/// The call as it came, and with the bytes of its images where they were got.
+struct Images<'a> {
+    call: &'a Call,
+    fetcher: &'a Fetcher,
+    inlined: Option<Call>,
+}
+
+impl Images<'_> {
+    /// The call for this choice: one that takes no addresses of images gets the images.
+    async fn call_for(&mut self, choice: &Choice, deadline: Instant) -> Result<&Call, Unfit> {
+        let provider = &choice.provider;
+        if provider.dialect.takes_image_urls() || !provider.fetch_images {
+            return Ok(self.call);
+        }
+        if self.inlined.is_none() {
+            self.inlined = self.fetcher.inline(self.call, deadline).await?;
+        }
+        Ok(self.inlined.as_ref().unwrap_or(self.call))
     }
 }
 

@@ -14,6 +14,7 @@ pub mod body;
 pub mod estimate;
 pub mod identify;
 pub mod limited;
+pub mod media;
 pub mod metrics;
 pub mod models;
 pub mod ops;

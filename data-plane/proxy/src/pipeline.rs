@@ -16,6 +16,7 @@ use crate::{
     estimate::{Learned, Sizes},
     identify,
     limited::{Limited, Names},
+    media::Fetcher,
     models,
     policy::{Current, Policy},
     quota::Quota,
@@ -43,6 +44,8 @@ pub struct Gateway {
     pub learned: Learned,
     /// Where usage is written down.
     pub usage: Arc<UsageLog>,
+    /// Gets images for providers that take no addresses of any.
+    pub fetcher: Fetcher,
     /// Largest request body, decoded, in bytes.
     pub max_body: usize,
     /// Fires when streams must end at once.
@@ -123,7 +126,8 @@ impl Gateway {
         let permit = admit::admit(&policy, caller, &call)?;
         let plan = route::plan(&permit, endpoint)?;
         let mut limited = self.limit(&policy, &permit, &mut call, report).await?;
-        let outcome = attempt::first_answer(plan, &call, trace, &mut limited, report).await;
+        let outcome =
+            attempt::first_answer(plan, &call, trace, &self.fetcher, &mut limited, report).await;
         match outcome {
             Ok((opened, choice)) => Ok(Answer::Call(Box::new(Answered { opened, choice }))),
             Err(refusal) => {

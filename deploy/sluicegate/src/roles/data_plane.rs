@@ -9,6 +9,7 @@ use sluicegate_proto::policy::v1::NodeIdentity;
 use sluicegate_proxy::{
     Gateway,
     estimate::Learned,
+    media::Fetcher,
     metrics::Metrics,
     ops::{self, Ops},
     policy::Current,
@@ -181,6 +182,7 @@ impl DataPlane {
         );
         let reporting = Reporting::start(&log, recovered, &endpoints, &token, node_id);
         let gateway = Arc::new(Gateway {
+            fetcher: Fetcher::default(),
             current,
             quota: quota.clone(),
             learned: Learned::default(),
