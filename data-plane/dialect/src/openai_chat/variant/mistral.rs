@@ -4,8 +4,8 @@
 //! Sources: Mistral's error glossary and API reference.
 
 use sluicegate_model::Outcome::{
-    ContextTooLong, InvalidRequest, KeyRefused, Overloaded, PermissionDenied, ProviderError,
-    QuotaExhausted, RateLimited,
+    ContextTooLong, InvalidRequest, KeyRefused, ModelMissing, Overloaded, PermissionDenied,
+    ProviderError, QuotaExhausted, RateLimited,
 };
 
 use super::{Rule, Variant};
@@ -50,6 +50,8 @@ const ROWS: &[Row] = &[
     any().at(401).means(KeyRefused),
     any().at(402).means(QuotaExhausted),
     any().at(403).means(PermissionDenied),
+    code("1500").means(ModelMissing),
+    code("invalid_model").means(ModelMissing),
     any().at(422).means(InvalidRequest),
     code("1300").means(RateLimited).rest_s(1),
     code("rate_limited").means(RateLimited).rest_s(1),
