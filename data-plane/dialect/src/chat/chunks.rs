@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use sluicegate_model::Usage;
 
 use super::reply::{
@@ -47,6 +48,8 @@ struct State {
 struct Delta<'a> {
     index: usize,
     delta: Inner<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logprobs: Option<&'a RawValue>,
     finish_reason: Option<&'a str>,
 }
 
@@ -170,6 +173,18 @@ impl Chunks {
         }
     }
 
+    /// Log-probabilities of the text that was written last, in OpenAI's form.
+    pub fn logprobs(&mut self, choice: usize, logprobs: &RawValue) {
+        self.begin(choice);
+        let inner = Inner { content: Some("".into()), ..Inner::default() };
+        self.write_choice(Delta {
+            index: choice,
+            delta: inner,
+            logprobs: Some(logprobs),
+            finish_reason: None,
+        });
+    }
+
     /// Has the choice called a tool?
     pub fn has_tools(&self, choice: usize) -> bool {
         self.choices.get(choice).is_some_and(|state| state.tools > 0)
@@ -243,9 +258,13 @@ impl Chunks {
     }
 
     fn delta(&mut self, index: usize, delta: Inner<'_>, finish_reason: Option<&str>) {
+        self.write_choice(Delta { index, delta, logprobs: None, finish_reason });
+    }
+
+    fn write_choice(&mut self, choice: Delta<'_>) {
         self.open();
         self.out.put_slice(b"\"choices\":[");
-        self.write(&Delta { index, delta, finish_reason });
+        self.write(&choice);
         self.out.put_slice(if self.include_usage { b"],\"usage\":null}\n\n" } else { b"]}\n\n" });
     }
 
