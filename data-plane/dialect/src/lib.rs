@@ -4,6 +4,7 @@
 //! that lists them. Callers speak OpenAI's form; where a format is another, [`chat`] and
 //! [`embedding`] stand in the middle. [`errors`] is how all of them say what went wrong.
 
+pub mod anthropic_messages;
 pub mod auth;
 pub mod call;
 pub mod chat;

@@ -1,10 +1,10 @@
 //! Dialect names and their implementations: the one place that lists them.
 
-use crate::{dialect::Dialect, openai_chat};
+use crate::{anthropic_messages::AnthropicMessages, dialect::Dialect, openai_chat};
 
 /// Every dialect of this build, each variant of one by itself.
 pub fn all() -> impl Iterator<Item = &'static dyn Dialect> {
-    let others: &'static [&'static dyn Dialect] = &[];
+    let others: &'static [&'static dyn Dialect] = &[&AnthropicMessages];
     openai_chat::ALL.iter().map(|dialect| dialect as &dyn Dialect).chain(others.iter().copied())
 }
 
