@@ -8,6 +8,7 @@
 //! | `case.json` | optional: `endpoint`, upstream `model`, `status` and `headers` of the answer |
 //! | `sent.json` | what goes upstream: `path`, `headers`, `body`, `dropped` |
 //! | `answer.json`, `stream.sse` or `stream.b64` | what the upstream answers |
+//! | `stream.aws` | the same in Amazon's binary form, a line for each message: its type, its name, its payload |
 //! | `caller.json` or `caller.sse` | what the caller gets |
 //! | `facts.json` | usage, finish reason, proof; or the failure that it is |
 //!
@@ -17,6 +18,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests fail where they panic")]
 
+mod amazon;
 mod play;
 mod segments;
 

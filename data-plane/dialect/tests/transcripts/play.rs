@@ -11,6 +11,8 @@ use sluicegate_dialect::{
 };
 use sluicegate_model::{Profile, Usage};
 
+use crate::amazon;
+
 /// One folder.
 pub(crate) struct Transcript {
     pub(crate) name: String,
@@ -60,6 +62,7 @@ impl Transcript {
                 text.into_iter().filter(|byte| !byte.is_ascii_whitespace()).collect();
             STANDARD.decode(text).unwrap()
         });
+        let amazon = file("stream.aws").map(|text| amazon::encoded(std::str::from_utf8(&text).unwrap()));
         Self {
             dialect,
             model: case["model"].as_str().unwrap_or(&call.model).to_owned(),
@@ -67,7 +70,7 @@ impl Transcript {
             status: case["status"].as_u64().map_or(200, |status| status.try_into().unwrap()),
             headers,
             answer: file("answer.json").map(Bytes::from),
-            stream: file("stream.sse").or(encoded).map(Bytes::from),
+            stream: file("stream.sse").or(encoded).or(amazon).map(Bytes::from),
             folder: folder.to_owned(),
             name,
         }
