@@ -20,6 +20,7 @@ pub mod openai_chat;
 pub mod prompt;
 pub mod redact;
 pub mod registry;
+pub mod sigv4;
 pub mod splice;
 pub mod sse;
 mod wait;
