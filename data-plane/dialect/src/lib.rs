@@ -6,6 +6,7 @@
 
 pub mod anthropic_messages;
 pub mod auth;
+pub mod azure_openai;
 pub mod call;
 pub mod chat;
 pub mod dialect;
@@ -17,6 +18,7 @@ pub mod fill;
 pub mod frame;
 pub mod json;
 pub mod openai_chat;
+mod path;
 pub mod prompt;
 pub mod redact;
 pub mod registry;
