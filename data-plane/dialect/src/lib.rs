@@ -7,6 +7,7 @@
 pub mod anthropic_messages;
 pub mod auth;
 pub mod azure_openai;
+pub mod bedrock_converse;
 pub mod call;
 pub mod chat;
 pub mod dialect;
