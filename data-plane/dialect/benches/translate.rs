@@ -41,25 +41,38 @@ fn stream(dialect: &str) -> Bytes {
         out.push_str(&format!("data: {data}\n\n"));
     };
     if dialect == "anthropic-messages" {
-        event("message_start", serde_json::json!({"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":900,"output_tokens":1}}}));
-        event("content_block_start", serde_json::json!({"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}));
+        event(
+            "message_start",
+            serde_json::json!({"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":900,"output_tokens":1}}}),
+        );
+        event(
+            "content_block_start",
+            serde_json::json!({"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}),
+        );
         for _ in 0..PIECES {
-            event("content_block_delta", serde_json::json!({"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"high water "}}));
+            event(
+                "content_block_delta",
+                serde_json::json!({"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"high water "}}),
+            );
         }
         event("content_block_stop", serde_json::json!({"type":"content_block_stop","index":0}));
-        event("message_delta", serde_json::json!({"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":130}}));
+        event(
+            "message_delta",
+            serde_json::json!({"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":130}}),
+        );
         event("message_stop", serde_json::json!({"type":"message_stop"}));
         return out.into();
     }
-    let chunk = |delta: serde_json::Value, finish: Option<&str>| {
-        serde_json::json!({"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":delta,"finish_reason":finish}]})
-    };
+    let chunk = |delta: serde_json::Value, finish: Option<&str>| serde_json::json!({"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":delta,"finish_reason":finish}]});
     event("", chunk(serde_json::json!({"role":"assistant","content":""}), None));
     for _ in 0..PIECES {
         event("", chunk(serde_json::json!({"content":"high water "}), None));
     }
     event("", chunk(serde_json::json!({}), Some("stop")));
-    event("", serde_json::json!({"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":900,"completion_tokens":130,"total_tokens":1030}}));
+    event(
+        "",
+        serde_json::json!({"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":900,"completion_tokens":130,"total_tokens":1030}}),
+    );
     out.push_str("data: [DONE]\n\n");
     out.into()
 }

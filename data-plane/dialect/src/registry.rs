@@ -1,15 +1,13 @@
 //! Dialect names and their implementations: the one place that lists them.
 
-use crate::{anthropic_messages::AnthropicMessages, azure_openai, bedrock_converse::BedrockConverse,
-    dialect::Dialect, openai_chat};
+use crate::{
+    anthropic_messages::AnthropicMessages, azure_openai, bedrock_converse::BedrockConverse,
+    dialect::Dialect, openai_chat,
+};
 
 /// Those besides the variants of `openai-chat`.
-static OTHERS: &[&dyn Dialect] = &[
-    &azure_openai::CLASSIC,
-    &azure_openai::V1,
-    &AnthropicMessages,
-    &BedrockConverse,
-];
+static OTHERS: &[&dyn Dialect] =
+    &[&azure_openai::CLASSIC, &azure_openai::V1, &AnthropicMessages, &BedrockConverse];
 
 /// Every dialect of this build, each variant of one by itself.
 pub fn all() -> impl Iterator<Item = &'static dyn Dialect> {

@@ -186,7 +186,8 @@ fn clock(text: &str) -> Option<Duration> {
     let (minutes, last) = rest.split_once(':')?;
     let number = |text: &str| text.parse::<u32>().ok();
     let hours = Duration::from_secs(u64::from(number(hours)?) * 3600);
-    let total = hours + Duration::from_secs(u64::from(number(minutes)?) * 60 + u64::from(number(last)?));
+    let total =
+        hours + Duration::from_secs(u64::from(number(minutes)?) * 60 + u64::from(number(last)?));
     (total > Duration::ZERO).then_some(total)
 }
 

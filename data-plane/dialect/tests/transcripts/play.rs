@@ -62,7 +62,8 @@ impl Transcript {
                 text.into_iter().filter(|byte| !byte.is_ascii_whitespace()).collect();
             STANDARD.decode(text).unwrap()
         });
-        let amazon = file("stream.aws").map(|text| amazon::encoded(std::str::from_utf8(&text).unwrap()));
+        let amazon =
+            file("stream.aws").map(|text| amazon::encoded(std::str::from_utf8(&text).unwrap()));
         Self {
             dialect,
             model: case["model"].as_str().unwrap_or(&call.model).to_owned(),
