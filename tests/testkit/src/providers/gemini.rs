@@ -3,6 +3,7 @@
 mod answer;
 mod contents;
 mod embeddings;
+mod names;
 mod request;
 mod rows;
 mod schema;
@@ -76,7 +77,8 @@ impl<'a> Operation<'a> {
         if call.method != "POST" || self.model.is_empty() || !known.contains(&self.method) {
             return Err(Refusal::new(404, "NOT_FOUND", "Requested entity was not found."));
         }
-        let body = read::object(call).ok_or_else(|| invalid("Invalid JSON payload received."))?;
+        let body = read::object(call).map(names::in_camel_case);
+        let body = body.ok_or_else(|| invalid("Invalid JSON payload received."))?;
         if self.method.ends_with("EmbedContents") || self.method == "embedContent" {
             let embedded = embeddings::embed(&self.model, self.method, &body)?;
             return Ok(reply(200, &embedded));

@@ -27,6 +27,8 @@ const FIELDS: &[&str] = &[
     "inference_geo",
     "container",
     "cache_control",
+    "diagnostics",
+    "speed",
 ];
 
 /// The least budget for thinking.

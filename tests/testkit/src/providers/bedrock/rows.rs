@@ -32,13 +32,6 @@ pub(in crate::providers) const ROWS: &[ErrorRow] = &[
         "The model returned the following errors: Input is too long for requested model."
     ),
     classed!(
-        "ValidationException.profile",
-        "ValidationException",
-        400,
-        ModelNotFound,
-        "Invocation of model ID missing with on-demand throughput isn't supported. Retry your request with the ID or ARN of an inference profile that contains this model."
-    ),
-    classed!(
         "ServiceQuotaExceededException",
         400,
         RateLimited,
@@ -85,6 +78,13 @@ pub(in crate::providers) const ROWS: &[ErrorRow] = &[
         404,
         ModelNotFound,
         "Could not resolve the foundation model from the provided model identifier."
+    ),
+    classed!(
+        "ValidationException.profile",
+        "ValidationException",
+        400,
+        ModelNotFound,
+        "Invocation of model ID missing with on-demand throughput isn't supported. Retry your request with the ID or ARN of an inference profile that contains this model."
     ),
     classed!(
         "FTUFormNotFilled",

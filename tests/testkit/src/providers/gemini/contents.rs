@@ -68,7 +68,7 @@ fn take(part: &Value, by_model: bool, at: &str, ask: &mut Ask) -> Result<(), Ref
             false => ask.user_text(text),
         }
     } else if let Some(data) = given(part, "inlineData") {
-        let media = inline(text(data, "mimeType"), text(data, "data"));
+        let media = inline(text(data, "mimeType"), &standard(text(data, "data")));
         let media = media.filter(|_| !text(data, "mimeType").is_empty());
         ask.media.push(media.ok_or_else(|| {
             invalid(format!(
@@ -93,6 +93,11 @@ fn take(part: &Value, by_model: bool, at: &str, ask: &mut Ask) -> Result<(), Ref
         )));
     }
     Ok(())
+}
+
+/// Base64 in the usual alphabet: the API takes the one for URLs too.
+fn standard(base64: &str) -> String {
+    base64.replace('-', "+").replace('_', "/")
 }
 
 /// What a function answered: the text, where the answer is wrapped in the usual way.
@@ -155,8 +160,7 @@ fn signed(contents: &[Value]) -> Result<(), Refusal> {
         let Some(part) = calls.into_iter().next() else { continue };
         let call = &part["functionCall"];
         let name = text(call, "name");
-        // Either alphabet of base64 will do.
-        let signature = text(part, "thoughtSignature").replace('-', "+").replace('_', "/");
+        let signature = standard(text(part, "thoughtSignature"));
         if signature.is_empty() {
             return Err(invalid(format!(
                 "Function call is missing a thought_signature in functionCall parts. This is required \
