@@ -32,6 +32,7 @@ mod gemini;
 mod openai;
 mod read;
 mod rows;
+mod sample;
 mod scene;
 mod signature;
 mod stream;

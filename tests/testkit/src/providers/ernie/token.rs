@@ -47,7 +47,8 @@ impl Tokens {
         self.with(|given| given.len())
     }
 
-    fn give(&self, key: &str) -> String {
+    /// A new token for a key.
+    pub(in crate::providers) fn give(&self, key: &str) -> String {
         self.with(|given| {
             let text = format!("24.fake{}", given.len());
             let until = Instant::now() + self.life;
