@@ -20,4 +20,4 @@ if ! cmp -s "$here/package.json" "$there/node/installed.json"; then
   cp "$here/package.json" "$there/node/installed.json"
 fi
 # Node looks for packages beside the script.
-cp -R "$here"/*.mjs "$here/node" "$there/node/"
+cp -R "$here"/*.mjs "$here/abilities.json" "$here/node" "$there/node/"

@@ -69,6 +69,23 @@ async fn the_google_node_sdk_accepts_its_fake() {
     with_node(Dialect::Gemini).await;
 }
 
+/// The list of abilities that gateways are measured by holds at OpenAI itself.
+#[tokio::test]
+async fn openai_has_every_ability_on_the_list() {
+    let fake = Fake::start(Dialect::OpenAi).await.unwrap();
+    let arguments = [&fake.base_url(), &fake.key(), "m1", "openai", "direct"];
+    for output in [
+        sdk::python("dialects.py", &arguments).await.unwrap(),
+        sdk::node("dialects.mjs", &arguments).await.unwrap(),
+    ] {
+        println!("{}", output.said());
+        let count =
+            |mark: &str| output.stdout.lines().filter(|line| line.starts_with(mark)).count();
+        let counts = (count("ok "), count("FAIL "), count("n/a "));
+        assert_eq!(counts, (29, 0, 3), "{}", output.said());
+    }
+}
+
 async fn with_python(dialect: Dialect) {
     let fake = Fake::start(dialect).await.unwrap();
     let arguments = [dialect.name(), &fake.base_url(), &fake.key()];

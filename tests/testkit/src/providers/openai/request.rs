@@ -70,9 +70,15 @@ pub(super) fn read(variant: &Variant, body: &Value) -> Result<Ask, Refusal> {
     ask.thinks = thinks(body);
     tools(variant, body, &mut ask)?;
     messages::read(variant, body, &mut ask)?;
-    ask.json = json(variant, body)?;
+    if variant.dialect != Dialect::QwenDemo {
+        ask.json = json(variant, body)?;
+    }
     let cap = given(body, "max_completion_tokens").or(given(body, "max_tokens"));
     ask.cap = cap.and_then(Value::as_u64);
+    if variant.dialect == Dialect::QwenDemo {
+        // It ignores them all.
+        (ask.cap, ask.thinks) = (None, false);
+    }
     Ok(ask)
 }
 
