@@ -18,11 +18,11 @@ THINKING = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
 MODEL = "us.anthropic.claude-x-v1:0"
 
 
-def client_of(base_url, key):
+def client_of(base_url, key, secret=None):
     config = Config(retries={"max_attempts": 0}, read_timeout=30)
     return boto3.client(
         "bedrock-runtime", region_name="us-east-1", endpoint_url=base_url, config=config,
-        aws_access_key_id=key, aws_secret_access_key="secret",
+        aws_access_key_id=key, aws_secret_access_key=secret or f"secret-of-{key}",
     )
 
 
@@ -38,7 +38,7 @@ def run(_dialect, base_url, key):
     image = {"image": {"format": "png", "source": {"bytes": IMAGE}}}
     check("image", text(ask(client, [image, {"text": "look"}])) == SEEN)
     reasoning(client)
-    errors(client, base_url)
+    errors(client, base_url, key)
     # The SDK sends an API key over HTTPS only, so it is put in by hand.
     unsigned = boto3.client(
         "bedrock-runtime", region_name="us-east-1", endpoint_url=base_url, config=Config(signature_version=UNSIGNED)
@@ -130,7 +130,7 @@ def invalid(client, name, call):
     fails(name, client.exceptions.ValidationException, call)
 
 
-def errors(client, base_url):
+def errors(client, base_url, key):
     limited = client.exceptions.ThrottlingException
     caught = fails("limited", limited, lambda: ask(client, "fail:ThrottlingException"))
     check("limited: status", caught.response["ResponseMetadata"]["HTTPStatusCode"] == 429, caught.response)
@@ -140,6 +140,9 @@ def errors(client, base_url):
     wrong = client_of(base_url, "AKIAWRONG")
     caught = fails("wrong key", ClientError, lambda: ask(wrong, "hi"))
     check("wrong key: class", caught.response["Error"]["Code"] == "UnrecognizedClientException", caught.response)
+    wrong = client_of(base_url, key, "another")
+    caught = fails("wrong secret", ClientError, lambda: ask(wrong, "hi"))
+    check("wrong secret: class", caught.response["Error"]["Code"] == "InvalidSignatureException", caught.response)
     seen = []
 
     def interrupted():

@@ -39,7 +39,7 @@ mod stream;
 mod vectors;
 
 pub use self::answer::LONG;
-pub use self::bedrock::frame;
+pub use self::bedrock::{frame, secret as bedrock_secret};
 pub use self::dialect::Dialect;
 pub use self::rows::{ErrorRow, Meaning, error_rows};
 pub use self::scene::KeyState;
@@ -121,8 +121,8 @@ impl Fake {
         format!("http://{}{}", self.upstream.address(), self.scene.dialect.base_path())
     }
 
-    /// The first key it accepts. Of ERNIE V1 it is `ID:SECRET`; of Bedrock it is both an access key
-    /// id and an API key.
+    /// The first key it accepts. Of ERNIE V1 it is `ID:SECRET`; of Bedrock it is both an API key and
+    /// the id of an access key, whose secret is [`bedrock_secret`].
     pub fn key(&self) -> String {
         self.scene.first_key()
     }

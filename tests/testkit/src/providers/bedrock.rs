@@ -6,7 +6,9 @@ mod conversation;
 pub mod frame;
 mod request;
 mod rows;
+mod signature;
 
+pub use self::auth::secret;
 pub(super) use self::rows::ROWS;
 
 use serde_json::{Value, json};
