@@ -17,6 +17,7 @@ pub mod eventstream;
 pub mod fault;
 pub mod fill;
 pub mod frame;
+pub mod gemini_generate;
 pub mod json;
 pub mod openai_chat;
 mod path;

@@ -2,12 +2,17 @@
 
 use crate::{
     anthropic_messages::AnthropicMessages, azure_openai, bedrock_converse::BedrockConverse,
-    dialect::Dialect, openai_chat,
+    dialect::Dialect, gemini_generate::GeminiGenerate, openai_chat,
 };
 
 /// Those besides the variants of `openai-chat`.
-static OTHERS: &[&dyn Dialect] =
-    &[&azure_openai::CLASSIC, &azure_openai::V1, &AnthropicMessages, &BedrockConverse];
+static OTHERS: &[&dyn Dialect] = &[
+    &azure_openai::CLASSIC,
+    &azure_openai::V1,
+    &AnthropicMessages,
+    &GeminiGenerate,
+    &BedrockConverse,
+];
 
 /// Every dialect of this build, each variant of one by itself.
 pub fn all() -> impl Iterator<Item = &'static dyn Dialect> {
