@@ -47,7 +47,7 @@ impl Dialect for OpenAiChat {
     }
 
     fn place(&self, endpoint: Endpoint) -> Option<Place> {
-        self.0.serves(endpoint).then(|| Place::At(endpoint.path()))
+        self.0.path(endpoint).map(Place::At)
     }
 
     fn auth(&self, scheme: &AuthScheme<'_>) -> Result<Proof, AuthError> {

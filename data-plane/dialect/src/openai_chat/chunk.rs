@@ -26,7 +26,7 @@ pub(crate) struct Facts {
     /// Every finish reason: where its value stands, quotes included, and its text.
     pub(crate) finish: Vec<(Range<usize>, String)>,
     pub(crate) usage: Option<Usage>,
-    /// Raw value of a truthy `error` member.
+    /// Raw value of a truthy `error` member, or of a `base_resp`, which may be one.
     pub(crate) error: Option<Range<usize>>,
     /// Characters of text, reasoning and arguments.
     pub(crate) chars: u64,
@@ -70,7 +70,8 @@ pub(crate) fn read(text: &[u8], repair: &mut Repair) -> Result<Facts, JsonError>
             }
             _ => {
                 let span = scanner.skip()?;
-                if name.is("error") && is_truthy(scanner.slice(span.clone())) {
+                let error = name.is("error") && is_truthy(scanner.slice(span.clone()));
+                if error || name.is("base_resp") {
                     facts.error = Some(span);
                 }
                 Ok(())

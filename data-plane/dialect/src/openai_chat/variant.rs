@@ -4,12 +4,13 @@
 mod deepseek;
 mod doubao_ark;
 mod generic;
+mod minimax;
 mod mistral;
 mod moonshot;
 mod ollama;
 mod openai;
 mod qianfan_v2;
-mod qwen;
+pub(crate) mod qwen;
 mod sglang;
 mod vllm;
 mod zhipu_glm;
@@ -23,7 +24,7 @@ use crate::{
 pub(crate) use generic::FINISHES;
 
 /// Every variant. The first makes no assumption.
-pub const ALL: [&Variant; 12] = [
+pub const ALL: [&Variant; 13] = [
     &generic::VARIANT,
     &openai::VARIANT,
     &deepseek::VARIANT,
@@ -33,6 +34,7 @@ pub const ALL: [&Variant; 12] = [
     &qianfan_v2::VARIANT,
     &moonshot::VARIANT,
     &mistral::VARIANT,
+    &minimax::VARIANT,
     &vllm::VARIANT,
     &sglang::VARIANT,
     &ollama::VARIANT,
@@ -55,6 +57,8 @@ pub struct Variant {
     pub ask_usage: bool,
     /// Endpoints that it lacks.
     pub lacks: &'static [Endpoint],
+    /// Where chats are, below the base URL, if not where OpenAI has them.
+    pub chat_path: Option<&'static str>,
     /// Its own words for the end of an answer, before those that all servers share.
     pub finishes: Finishes,
 }
@@ -71,12 +75,15 @@ impl Variant {
             cap: Cap::MaxTokens,
             ask_usage: true,
             lacks: &[],
+            chat_path: None,
             finishes: &[],
         }
     }
 
-    pub(super) fn serves(&self, endpoint: Endpoint) -> bool {
-        !self.lacks.contains(&endpoint)
+    /// The path of an endpoint below the base URL; `None` where it lacks it.
+    pub(super) fn path(&self, endpoint: Endpoint) -> Option<&'static str> {
+        let own = self.chat_path.filter(|_| endpoint == Endpoint::Chat);
+        (!self.lacks.contains(&endpoint)).then(|| own.unwrap_or(endpoint.path()))
     }
 }
 
