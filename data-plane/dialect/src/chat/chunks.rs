@@ -177,10 +177,12 @@ impl Chunks {
     pub fn logprobs(&mut self, choice: usize, logprobs: &RawValue) {
         self.begin(choice);
         let inner = Inner { content: Some("".into()), ..Inner::default() };
+        // A line end would end the line of the event, too. In JSON it is mere space.
+        let on_one_line = logprobs.get().replace(['\n', '\r'], " ");
         self.write_choice(Delta {
             index: choice,
             delta: inner,
-            logprobs: Some(logprobs),
+            logprobs: serde_json::from_str(&on_one_line).ok(),
             finish_reason: None,
         });
     }
@@ -336,5 +338,24 @@ impl<T: Translates> StreamReader for T {
 
     fn output_chars(&self) -> u64 {
         self.chunks().chars()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::Endpoint;
+
+    #[test]
+    fn log_probabilities_stay_on_the_line_of_their_event() {
+        let call = Call::parse(Endpoint::Chat, Bytes::from_static(b"{\"model\":\"m\"}")).unwrap();
+        let mut chunks = Chunks::new(&call);
+        let raw = RawValue::from_string("{\"content\":\r\n[1.0]}".to_owned()).unwrap();
+        chunks.text(0, "A");
+        chunks.logprobs(0, &raw);
+        let StreamEvent::Content(wire) = chunks.event() else { panic!("nothing was written") };
+        let text = std::str::from_utf8(&wire).unwrap();
+        assert!(text.contains(r#""delta":{"content":""},"logprobs":{"content":  [1.0]}"#), "{text}");
+        assert_eq!(text.matches("data: ").count(), text.matches('\n').count() / 2);
     }
 }
