@@ -16,9 +16,10 @@
 //! `SLUICEGATE_BLESS=1` the files of the second half are written anew, to be looked at before they are
 //! committed.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests fail where they panic")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::string_slice, reason = "tests fail where they panic")]
 
 mod amazon;
+mod mutated;
 mod play;
 mod segments;
 
@@ -69,4 +70,12 @@ fn c4_streams_read_the_same_however_they_are_cut() {
     }
     assert!(streams > 0);
     println!("{streams} streams, {random} random segmentations of each");
+}
+
+/// What upstreams send may be anything: readers fail, they never panic.
+#[test]
+fn c3_damaged_answers_are_read_without_a_panic() {
+    for transcript in transcripts() {
+        mutated::check(&transcript, 60);
+    }
 }

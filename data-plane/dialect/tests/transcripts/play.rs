@@ -17,12 +17,12 @@ use crate::amazon;
 pub(crate) struct Transcript {
     pub(crate) name: String,
     folder: PathBuf,
-    dialect: &'static dyn Dialect,
-    call: Call,
+    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) call: Call,
     model: String,
     status: u16,
-    headers: HeaderMap,
-    answer: Option<Bytes>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) answer: Option<Bytes>,
     pub(crate) stream: Option<Bytes>,
 }
 
