@@ -2,7 +2,8 @@
 
 use crate::{
     anthropic_messages::AnthropicMessages, azure_openai, bedrock_converse::BedrockConverse,
-    dialect::Dialect, gemini_generate::GeminiGenerate, openai_chat,
+    dashscope_native::DashscopeNative, dialect::Dialect, ernie_v1::ErnieV1,
+    gemini_generate::GeminiGenerate, openai_chat,
 };
 
 /// Those besides the variants of `openai-chat`.
@@ -11,6 +12,8 @@ static OTHERS: &[&dyn Dialect] = &[
     &azure_openai::V1,
     &AnthropicMessages,
     &GeminiGenerate,
+    &DashscopeNative,
+    &ErnieV1,
     &BedrockConverse,
 ];
 

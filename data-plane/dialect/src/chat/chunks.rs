@@ -355,7 +355,10 @@ mod tests {
         chunks.logprobs(0, &raw);
         let StreamEvent::Content(wire) = chunks.event() else { panic!("nothing was written") };
         let text = std::str::from_utf8(&wire).unwrap();
-        assert!(text.contains(r#""delta":{"content":""},"logprobs":{"content":  [1.0]}"#), "{text}");
+        assert!(
+            text.contains(r#""delta":{"content":""},"logprobs":{"content":  [1.0]}"#),
+            "{text}"
+        );
         assert_eq!(text.matches("data: ").count(), text.matches('\n').count() / 2);
     }
 }

@@ -16,7 +16,12 @@
 //! `SLUICEGATE_BLESS=1` the files of the second half are written anew, to be looked at before they are
 //! committed.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::string_slice, reason = "tests fail where they panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::string_slice,
+    reason = "tests fail where they panic"
+)]
 
 mod amazon;
 mod mutated;
