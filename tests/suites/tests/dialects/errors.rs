@@ -39,6 +39,14 @@ const DECIDED: &[(Dialect, &str, Outcome)] = &[
     (Dialect::Zhipu, "1231", Outcome::ProviderError),
     (Dialect::QianfanV2, "method_not_supported", Outcome::ProviderError),
     (Dialect::Vllm, "detail", Outcome::ProviderError),
+    (Dialect::Azure, "404", Outcome::ProviderError),
+    // No quota at all for this model: a matter of the account's tier.
+    (Dialect::Gemini, "limit_0", Outcome::PermissionDenied),
+    // The text of the caller's own instructions is refused; its message may say what of it.
+    (Dialect::Ernie, "336104", Outcome::InvalidRequest),
+    (Dialect::Ernie, "336105", Outcome::InvalidRequest),
+    // Until the owner has it raised.
+    (Dialect::Bedrock, "ServiceQuotaExceededException", Outcome::QuotaExhausted),
 ];
 
 fn understood(spoken: &Spoken, row: &ErrorRow) -> Outcome {
