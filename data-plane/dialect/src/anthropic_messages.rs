@@ -8,7 +8,7 @@ mod messages;
 mod request;
 mod response;
 mod stream;
-mod thinking;
+pub(crate) mod thinking;
 mod tools;
 mod wire;
 

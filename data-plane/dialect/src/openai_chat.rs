@@ -4,6 +4,7 @@
 mod chunk;
 mod finish;
 mod members;
+mod parts;
 mod repair;
 pub(crate) mod request;
 pub(crate) mod response;

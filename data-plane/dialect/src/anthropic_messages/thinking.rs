@@ -57,23 +57,23 @@ const LEAST_BUDGET: u64 = 1024;
 
 /// What a request says of thinking.
 #[derive(Debug, Default)]
-pub(super) struct Plan<'a> {
-    pub(super) thinking: Option<Thinking<'a>>,
-    pub(super) effort: Option<&'static str>,
+pub(crate) struct Plan<'a> {
+    pub(crate) thinking: Option<Thinking<'a>>,
+    pub(crate) effort: Option<&'static str>,
     /// The effort that was asked for cannot be had.
-    pub(super) gave_up: bool,
+    pub(crate) gave_up: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub(super) enum Thinking<'a> {
+pub(crate) enum Thinking<'a> {
     /// The caller's own words.
     Native(&'a RawValue),
     Made(Made),
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Made {
+pub(crate) struct Made {
     #[serde(rename = "type")]
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ struct Native<'a> {
 
 impl Plan<'_> {
     /// Does the model think before it answers, by what is sent?
-    pub(super) fn thinks(&self) -> bool {
+    pub(crate) fn thinks(&self) -> bool {
         match &self.thinking {
             None => false,
             Some(Thinking::Made(_)) => true,
@@ -120,7 +120,7 @@ impl Plan<'_> {
 ///
 /// # Errors
 /// When the effort is none of OpenAI's words, or a forced tool meets the caller's own `thinking`.
-pub(super) fn plan<'a>(
+pub(crate) fn plan<'a>(
     chat: &mut Chat<'a>,
     model: &str,
     max_tokens: u64,

@@ -7,11 +7,12 @@ use serde_json::value::RawValue;
 use super::{
     messages::{Conversation, conversation},
     schema::{
-        Body, Choice, Inference, InputSchema, Number, Schema, Tool as ToolItem, ToolConfig,
+        Body, Choice, Field, Inference, InputSchema, Number, Schema, Tool as ToolItem, ToolConfig,
         ToolSpec,
     },
 };
 use crate::{
+    anthropic_messages::thinking::{Plan, plan},
     call::Call,
     chat::{
         Chat, Support,
@@ -45,16 +46,24 @@ const FIELDS: [&str; 2] = ["top_k", "thinking"];
 pub(super) fn translate(call: &Call, to: &Destination<'_>) -> Result<UpstreamCall, Unfit> {
     let mut chat = Chat::read(call)?;
     refuse_format(&chat)?;
-    let inference_config = Inference {
-        max_tokens: chat.take_cap(call),
+    let cap = chat.take_cap(call);
+    let mut dropped = Vec::new();
+    let plan = thinking(&mut chat, to.model, cap, &mut dropped)?;
+    let thinks = plan.as_ref().is_some_and(Plan::thinks);
+    let mut inference_config = Inference {
+        // What thinks must be told where to end.
+        max_tokens: cap.or(thinks.then_some(CAP)),
         temperature: number(&mut chat, "temperature")?,
         top_p: number(&mut chat, "top_p")?,
         stop_sequences: chat.stop.iter().filter(|stop| !stop.is_empty()).cloned().collect(),
     };
-    let additional_model_request_fields = additional(&mut chat)?;
+    if thinks && inference_config.temperature.take().is_some() {
+        dropped.push(Cow::Borrowed("temperature"));
+    }
+    let additional_model_request_fields = additional(&mut chat, plan)?;
     let guardrail_config = chat.take_raw(GUARDRAIL);
     let request_metadata = chat.take_raw(METADATA);
-    let mut dropped = SUPPORT.settle(&chat)?;
+    dropped.extend(SUPPORT.settle(&chat)?);
     let tool_config = tool_config(&chat, &mut dropped);
     let Conversation { system, turns } = conversation(&chat, tool_config.is_some(), &mut dropped)?;
     let body = Body {
@@ -94,18 +103,44 @@ fn number<'a>(chat: &mut Chat<'a>, name: &'static str) -> Result<Option<Number<'
 }
 
 /// The fields of single models: the caller's object, and what it wrote beside it.
-fn additional<'a>(chat: &mut Chat<'a>) -> Result<BTreeMap<Cow<'a, str>, &'a RawValue>, Unfit> {
+fn additional<'a>(
+    chat: &mut Chat<'a>,
+    plan: Option<Plan<'a>>,
+) -> Result<BTreeMap<Cow<'a, str>, Field<'a>>, Unfit> {
     let mut fields = BTreeMap::new();
     if let Some(raw) = chat.take_raw(ADDITIONAL) {
-        fields = serde_json::from_str(raw.get())
+        let given: BTreeMap<Cow<'a, str>, &'a RawValue> = serde_json::from_str(raw.get())
             .map_err(|_| Unfit::invalid(ADDITIONAL, "must be an object"))?;
+        fields.extend(given.into_iter().map(|(name, value)| (name, Field::AsSpelt(value))));
     }
     for name in FIELDS {
         if let Some(value) = chat.take_raw(name) {
-            fields.insert(Cow::Borrowed(name), value);
+            fields.insert(Cow::Borrowed(name), Field::AsSpelt(value));
         }
     }
+    if let Some(thinking) = plan.and_then(|plan| plan.thinking) {
+        fields.insert(Cow::Borrowed("thinking"), Field::Thinking(thinking));
+    }
     Ok(fields)
+}
+
+/// Bound on the answer of a model that thinks, where the caller sets none, in tokens.
+const CAP: u64 = 4096;
+
+/// How a model of Anthropic's is to think; `None` for other makers', which are not told by effort.
+fn thinking<'a>(
+    chat: &mut Chat<'a>,
+    model: &str,
+    cap: Option<u64>,
+    dropped: &mut Vec<Cow<'static, str>>,
+) -> Result<Option<Plan<'a>>, Unfit> {
+    // Ids are such as `eu.anthropic.claude-…`, or ARNs that end so.
+    let Some((_, claude)) = model.rsplit_once("anthropic.") else { return Ok(None) };
+    let plan = plan(chat, claude, cap.unwrap_or(CAP))?;
+    if plan.gave_up {
+        dropped.push(Cow::Borrowed("reasoning_effort"));
+    }
+    Ok(Some(plan))
 }
 
 /// The tools and how they are chosen; `None` where there are none or none may be called, for which

@@ -5,6 +5,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::anthropic_messages::thinking::Thinking;
+
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Body<'a> {
@@ -16,7 +18,7 @@ pub(super) struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool_config: Option<ToolConfig<'a>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) additional_model_request_fields: BTreeMap<Cow<'a, str>, &'a RawValue>,
+    pub(super) additional_model_request_fields: BTreeMap<Cow<'a, str>, Field<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) guardrail_config: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,6 +104,14 @@ impl Inference<'_> {
             && self.top_p.is_none()
             && self.stop_sequences.is_empty()
     }
+}
+
+/// A field of a single model.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Field<'a> {
+    AsSpelt(&'a RawValue),
+    Thinking(Thinking<'a>),
 }
 
 #[derive(Debug, Serialize)]

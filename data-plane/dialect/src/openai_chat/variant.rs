@@ -59,6 +59,8 @@ pub struct Variant {
     pub lacks: &'static [Endpoint],
     /// Where chats are, below the base URL, if not where OpenAI has them.
     pub chat_path: Option<&'static str>,
+    /// What it calls the text of thoughts, where that is not `reasoning_content`.
+    pub reasoning: Option<&'static str>,
     /// Its own words for the end of an answer, before those that all servers share.
     pub finishes: Finishes,
 }
@@ -76,6 +78,7 @@ impl Variant {
             ask_usage: true,
             lacks: &[],
             chat_path: None,
+            reasoning: None,
             finishes: &[],
         }
     }
@@ -100,6 +103,12 @@ pub enum Rule {
     Words(&'static [(&'static str, &'static str)]),
     /// Refused unless its value, as it is spelt, is one of these.
     Only(&'static [&'static str], &'static str),
+    /// Another member stands for it: for each of its values, as they are spelt, what that one is;
+    /// for every other, the last.
+    Becomes(&'static str, &'static [(&'static str, &'static str)]),
+    /// How tools are chosen, where the server chooses by itself: `none` takes the tools out, what
+    /// would force a call is refused.
+    NoToolChoice,
     /// Refused where it is an object of this `type`.
     NoType(&'static str, &'static str),
 }

@@ -1,7 +1,8 @@
 //! How the gateway is told to speak to each fake provider.
 
+use serde_json::json;
 use sluicegate_dialect::registry;
-use sluicegate_testkit::providers::{Dialect, Fake};
+use sluicegate_testkit::providers::{Dialect, Fake, bedrock_secret};
 
 /// What a configuration says of a provider.
 pub(crate) struct Spoken {
@@ -42,17 +43,54 @@ impl Spoken {
         registry::find(dialect, variant).unwrap_or_else(|| panic!("nobody speaks {dialect}"))
     }
 
-    /// The provider's entry in a configuration, with its first key.
-    pub(crate) fn entry(fake: &Fake) -> String {
+    /// A name that the provider could have for a model; what a format knows of models by their names
+    /// is used so.
+    fn model(dialect: Dialect) -> &'static str {
+        match dialect {
+            Dialect::OpenAi | Dialect::Azure => "gpt-4o",
+            Dialect::Anthropic => "claude-sonnet-4-5",
+            Dialect::Gemini => "gemini-2.5-flash",
+            Dialect::DashScope => "qwen3-max",
+            Dialect::Bedrock => "eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
+            _ => "some-model",
+        }
+    }
+
+    /// Keys that a fake of this dialect is to accept: several, because one that was limited rests.
+    pub(crate) fn keys(dialect: Dialect) -> Vec<String> {
+        let key = dialect.key();
+        let key = |n: u8| match (dialect, key.split_once(':')) {
+            (_, Some((id, secret))) => format!("{id}{n}:{secret}{n}"),
+            (_, None) => format!("{}{n}", &key[..key.len() - 1]),
+        };
+        (1..=KEYS).map(key).collect()
+    }
+
+    /// Provider and model of a fake in a configuration. The model is called as the dialect is.
+    pub(crate) fn entry(fake: &Fake) -> serde_json::Value {
         let Self { dialect, variant, path } = Self::of(fake.dialect());
         let (name, address) = (fake.dialect().name(), fake.upstream().address());
-        let variant = match variant {
-            "" => String::new(),
-            variant => format!(", variant: {variant}"),
+        let secret = |key: String| match fake.dialect() {
+            Dialect::Bedrock => format!("{key}:{}", bedrock_secret(&key)),
+            _ => key,
         };
-        format!(
-            "  - {{ name: {name}, dialect: {dialect}{variant}, base_url: \"http://{address}{path}\", region: us-east-1, image_urls: refuse,\n      keys: [{{ name: k, secret: {{ value: \"{}\" }} }}] }}\n",
-            fake.key()
-        )
+        let keys: Vec<_> = Self::keys(fake.dialect())
+            .into_iter()
+            .enumerate()
+            .map(|(n, key)| json!({ "name": format!("k{n}"), "secret": { "value": secret(key) } }))
+            .collect();
+        json!({
+            "provider": {
+                "name": name, "dialect": dialect, "variant": variant,
+                "base_url": format!("http://{address}{path}"), "region": "us-east-1", "keys": keys,
+            },
+            "model": {
+                "name": name, "retry": { "max_attempts": 1 },
+                "targets": [{ "provider": name, "model": Self::model(fake.dialect()) }],
+            },
+        })
     }
 }
+
+/// How many keys each provider has.
+const KEYS: u8 = 8;

@@ -34,7 +34,10 @@ pub(super) const VARIANT: Variant = Variant {
         ("metadata", Rule::Drop),
         ("store", Rule::Drop),
         ("service_tier", Rule::Drop),
-        ("reasoning_effort", Rule::Drop),
+        (
+            "reasoning_effort",
+            Rule::Becomes("prompt_mode", &[("\"none\"", "null"), ("", "\"reasoning\"")]),
+        ),
         ("verbosity", Rule::Drop),
     ],
     finishes: &[("model_length", Finish::As("length")), ("error", Finish::Failed(ProviderError))],

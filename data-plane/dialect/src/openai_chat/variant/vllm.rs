@@ -13,6 +13,7 @@ use crate::{
 };
 
 pub(super) const VARIANT: Variant = Variant {
+    reasoning: Some("reasoning"),
     finishes: &[("abort", Finish::Failed(ProviderError)), ("error", Finish::Failed(ProviderError))],
     ..Variant::new("vllm", ROWS)
 };
