@@ -27,6 +27,28 @@ pub struct Provider {
     pub max_idle_connections: usize,
     /// Sent with each call, after our own headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub key_pool: KeyPool,
+}
+
+/// How keys are treated that the provider does not take. Each wait is the first, where the provider
+/// does not say how long; `None`: the usual one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KeyPool {
+    pub resting: Option<Duration>,
+    pub exhausted: Option<Duration>,
+    pub refused: Option<Duration>,
+    pub suspended: Option<Duration>,
+    pub last_resort: LastResort,
+}
+
+/// What happens when no key is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LastResort {
+    /// The request is refused at once.
+    #[default]
+    Refuse,
+    /// It is sent with the key whose rest ends first.
+    Soonest,
 }
 
 /// A base URL taken apart once.
@@ -170,6 +192,7 @@ pub(super) fn parse(spec: &pb::Provider, found: &mut Violations) -> Option<Provi
         http_version,
         max_idle_connections: network.max_idle_connections.unwrap_or(256) as usize,
         headers,
+        key_pool: key_pool(spec.key_pool.as_ref()),
     })
 }
 
@@ -199,6 +222,21 @@ fn parse_headers(spec: &pb::Provider, found: &mut Violations) -> Vec<(HeaderName
         }
     }
     headers
+}
+
+fn key_pool(spec: Option<&pb::KeyPool>) -> KeyPool {
+    let Some(spec) = spec else { return KeyPool::default() };
+    let ms = |value: Option<u32>| value.map(|ms| Duration::from_millis(ms.into()));
+    KeyPool {
+        resting: ms(spec.resting_ms),
+        exhausted: ms(spec.exhausted_ms),
+        refused: ms(spec.refused_ms),
+        suspended: ms(spec.suspended_ms),
+        last_resort: match spec.last_resort.as_str() {
+            "soonest" => LastResort::Soonest,
+            _ => LastResort::Refuse,
+        },
+    }
 }
 
 fn timeouts(spec: Option<&pb::Timeouts>) -> Timeouts {

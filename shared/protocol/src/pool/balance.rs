@@ -1,0 +1,147 @@
+//! Which key is next: smoothly by weight.
+
+/// Spreads requests over keys in proportion to their weights, as evenly as it can be done.
+///
+/// Each key has a credit: its share of the requests so far less what it got, times the sum of the
+/// weights. Among the keys whose next request is due, the one that must have it soonest is chosen.
+/// That is the earliest-deadline rule for proportionate shares (Baruah, Cohen, Plaxton and Varvel,
+/// "Proportionate progress", Algorithmica 15, 1996): at no time is a key one whole request or more away
+/// from its share. (Smooth weighted round robin, which takes the largest credit, comes close and now
+/// and then misses that bound.)
+#[derive(Debug, Clone, Default)]
+pub struct Balance {
+    keys: Vec<Key>,
+}
+
+#[derive(Debug, Clone)]
+struct Key {
+    name: String,
+    credit: i64,
+}
+
+impl Balance {
+    /// Chooses one of the keys that are up, given with their weights; `None` if there is none.
+    pub fn choose(&mut self, up: &[(&str, u32)]) -> Option<usize> {
+        self.admit(up);
+        let total: i64 = up.iter().map(|(_, weight)| share(*weight)).sum();
+        let mut best: Option<(usize, (bool, i64, i64))> = None;
+        for (index, (name, weight)) in up.iter().enumerate() {
+            let key = self.keys.iter_mut().find(|key| key.name == *name)?;
+            key.credit += share(*weight);
+            // One that is due before one that is not; then the one that must be served soonest.
+            let deadline = div_ceil(total - key.credit, share(*weight));
+            let rank = (key.credit <= 0, deadline, -key.credit);
+            if best.is_none_or(|(_, known)| rank < known) {
+                best = Some((index, rank));
+            }
+        }
+        let (index, _) = best?;
+        let (name, _) = up.get(index)?;
+        let key = self.keys.iter_mut().find(|key| key.name == *name)?;
+        key.credit -= total;
+        Some(index)
+    }
+
+    /// Keys that come begin even; what the others are owed by those that go, or owe them, is shared out.
+    fn admit(&mut self, up: &[(&str, u32)]) {
+        let mut gone = 0;
+        self.keys.retain(|key| {
+            let stays = up.iter().any(|(name, _)| *name == key.name);
+            if !stays {
+                gone += key.credit;
+            }
+            stays
+        });
+        let count = i64::try_from(self.keys.len()).unwrap_or(i64::MAX);
+        if gone != 0 && count > 0 {
+            let (each, mut rest) = (gone.div_euclid(count), gone.rem_euclid(count));
+            for key in &mut self.keys {
+                key.credit += each + i64::from(rest > 0);
+                rest -= i64::from(rest > 0);
+            }
+        }
+        for (name, _) in up {
+            if !self.keys.iter().any(|key| key.name == *name) {
+                self.keys.push(Key { name: (*name).to_owned(), credit: 0 });
+            }
+        }
+    }
+}
+
+fn share(weight: u32) -> i64 {
+    i64::from(weight.max(1))
+}
+
+fn div_ceil(number: i64, by: i64) -> i64 {
+    -(-number).div_euclid(by)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn named(weights: &[u32]) -> Vec<(String, u32)> {
+        weights.iter().enumerate().map(|(n, weight)| (format!("k{n}"), *weight)).collect()
+    }
+
+    fn chosen(balance: &mut Balance, keys: &[(String, u32)], times: usize) -> Vec<usize> {
+        let up: Vec<_> = keys.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
+        (0..times).map(|_| balance.choose(&up).unwrap()).collect()
+    }
+
+    #[test]
+    fn c5_weights_are_shared_out_smoothly() {
+        let order = chosen(&mut Balance::default(), &named(&[5, 1, 1]), 14);
+        assert_eq!(order[..7], order[7..], "it repeats");
+        assert_eq!(order[..7].iter().filter(|key| **key == 0).count(), 5);
+        assert!(!order.windows(5).any(|run| run == [0; 5]), "{order:?}");
+        assert_eq!(Balance::default().choose(&[]), None);
+    }
+
+    #[test]
+    fn c5_keys_that_leave_and_return_owe_nothing() {
+        let mut balance = Balance::default();
+        let all = named(&[1, 1, 1, 1]);
+        // One that is chosen first and fails at once.
+        assert_eq!(chosen(&mut balance, &all, 1), [0]);
+        let mut counts = [0_usize; 4];
+        for key in chosen(&mut balance, &all[1..], 40) {
+            counts[key + 1] += 1;
+        }
+        assert_eq!(counts.iter().sum::<usize>(), 40);
+        assert!(counts[1..].iter().all(|count| (13..=14).contains(count)), "{counts:?}");
+        let mut counts = [0_usize; 4];
+        chosen(&mut balance, &all, 40).into_iter().for_each(|key| counts[key] += 1);
+        assert_eq!(counts, [10; 4]);
+    }
+
+    proptest! {
+        /// From the beginning on no key is one whole request away from its share, and between any two
+        /// moments no two.
+        #[test]
+        fn c5_counts_follow_shares(weights in prop::collection::vec(1..60_u32, 1..12)) {
+            let keys = named(&weights);
+            let total: i64 = weights.iter().map(|weight| i64::from(*weight)).sum();
+            let mut counts = vec![0_i64; weights.len()];
+            let mut balance = Balance::default();
+            for n in 1..=2 * total {
+                counts[chosen(&mut balance, &keys, 1)[0]] += 1;
+                for (count, weight) in counts.iter().zip(&weights) {
+                    let off = (count * total - n * i64::from(*weight)).abs();
+                    prop_assert!(off < total, "{weights:?} after {n}: {counts:?}");
+                }
+            }
+        }
+
+        /// Keys of equal weight are within one of each other in any stretch.
+        #[test]
+        fn c5_equal_keys_take_turns(count in 1..9_usize, from in 0..20_usize, length in 0..40_usize) {
+            let order = chosen(&mut Balance::default(), &named(&vec![3; count]), from + length);
+            let of = |key| order[from..].iter().filter(|chosen| **chosen == key).count();
+            let counts: Vec<_> = (0..count).map(of).collect();
+            prop_assert!(counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1);
+        }
+    }
+}
