@@ -70,6 +70,21 @@ impl CellKey {
     pub fn new(credential: impl Into<String>, model: impl Into<String>) -> Self {
         Self { credential: credential.into(), model: model.into(), operator: false }
     }
+
+    /// Itself, if its names can be kept.
+    ///
+    /// # Errors
+    /// It names no credential, or a name is too long or holds control characters.
+    pub fn checked(self) -> Result<Self, InvalidCell> {
+        if self.credential.is_empty() {
+            return Err(InvalidCell::NoCredential);
+        }
+        let bad = |name: &str| name.len() > MAX_NAME || name.chars().any(char::is_control);
+        if bad(&self.credential) || bad(&self.model) {
+            return Err(InvalidCell::BadName);
+        }
+        Ok(self)
+    }
 }
 
 /// What is known of one cell at the moment when it is told.
@@ -112,8 +127,8 @@ pub enum Change {
 pub enum InvalidCell {
     #[error("names no credential")]
     NoCredential,
-    #[error("holds a name of more than {MAX_NAME} bytes")]
-    LongName,
+    #[error("holds a name of more than {MAX_NAME} bytes, or with control characters")]
+    BadName,
     #[error("is in no known state")]
     NoState,
 }
@@ -152,12 +167,10 @@ impl TryFrom<pb::Cell> for Cell {
             pb::CellState::Unspecified if wire.cleared => State::Resting,
             pb::CellState::Unspecified => return Err(InvalidCell::NoState),
         };
-        let key = key(wire.credential, wire.model, wire.operator)?;
-        if wire.by.len() > MAX_NAME {
-            return Err(InvalidCell::LongName);
-        }
+        let key =
+            CellKey { credential: wire.credential, model: wire.model, operator: wire.operator };
         Ok(Self {
-            key,
+            key: key.checked()?,
             state,
             left_ms: wire.left_ms.min(LONGEST_MS),
             strikes: wire.strikes,
@@ -186,19 +199,9 @@ impl TryFrom<pb::Clear> for Clear {
     type Error = InvalidCell;
 
     fn try_from(wire: pb::Clear) -> Result<Self, InvalidCell> {
-        let key = key(wire.credential, wire.model, false)?;
+        let key = CellKey::new(wire.credential, wire.model).checked()?;
         Ok(Self { key, generation: wire.generation })
     }
-}
-
-fn key(credential: String, model: String, operator: bool) -> Result<CellKey, InvalidCell> {
-    if credential.is_empty() {
-        return Err(InvalidCell::NoCredential);
-    }
-    if credential.len() > MAX_NAME || model.len() > MAX_NAME {
-        return Err(InvalidCell::LongName);
-    }
-    Ok(CellKey { credential, model, operator })
 }
 
 /// A text on one line, with at most [`MAX_REASON`] characters.
@@ -241,7 +244,7 @@ mod tests {
         let stateless = pb::Cell { state: 99, ..sound.clone() };
         assert_eq!(Cell::try_from(stateless), Err(InvalidCell::NoState));
         let long = pb::Cell { model: "m".repeat(MAX_NAME + 1), ..sound.clone() };
-        assert_eq!(Cell::try_from(long), Err(InvalidCell::LongName));
+        assert_eq!(Cell::try_from(long), Err(InvalidCell::BadName));
         let wordy = pb::Cell { reason: "é\n".repeat(500), left_ms: u64::MAX, ..sound };
         let cell = Cell::try_from(wordy).unwrap();
         assert_eq!((cell.reason.chars().count(), cell.left_ms), (MAX_REASON, LONGEST_MS));

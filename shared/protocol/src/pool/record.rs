@@ -1,6 +1,6 @@
 //! A cell as its holder keeps it, by the holder's own clock; and how two of them become one.
 
-use super::{Cell, CellKey, State};
+use super::{Cell, CellKey, LONGEST_MS, State};
 
 /// What is known of one cell. Times are milliseconds of the holder's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Record {
     pub(super) fn taken(cell: &Cell, now_ms: u64) -> Self {
         Self {
             state: cell.state,
-            end_ms: now_ms.saturating_add(cell.left_ms),
+            end_ms: now_ms.saturating_add(cell.left_ms.min(LONGEST_MS)),
             since_ms: now_ms.saturating_sub(cell.age_ms),
             strikes: cell.strikes,
             generation: cell.generation,
