@@ -234,6 +234,7 @@ fn told() -> impl Strategy<Value = Cell> {
             key,
             state,
             left_ms,
+            ended_ms: 0,
             strikes,
             generation,
             cleared: false,
@@ -295,4 +296,42 @@ proptest! {
             Standing::Up | Standing::Trial => prop_assert!(at >= last),
         }
     }
+}
+
+/// Two holders that tell each other everything, over ways of different lengths, come to rest.
+#[test]
+fn c5_what_is_told_again_is_no_news() {
+    let mut holder = Holder::default();
+    let mut other = Holder { now_ms: 1_000_000, ..Holder::default() };
+    holder.fail(&CellKey::new("a", "m"), State::Resting, Some(30_000));
+    holder.fail(&CellKey::new("b", ""), State::Refused, Some(10));
+    holder.now_ms = 50;
+    let permit = holder.cells.enter("b", "m", 50).unwrap();
+    holder.cells.succeeded(&permit, 50);
+    let told = holder.cells.told(holder.now_ms);
+    assert_eq!(told.iter().filter(|cell| other.cells.learn(cell, other.now_ms)).count(), 2);
+    for passed in 1..40 {
+        holder.now_ms += 1_000;
+        other.now_ms += 1_000;
+        let late = other.now_ms + passed % 7 * 100;
+        for cell in holder.cells.told(holder.now_ms) {
+            assert!(!other.cells.learn(&cell, late), "{cell:?}");
+        }
+        assert_eq!(other.cells.lacking(&holder.cells.told(holder.now_ms), late), []);
+    }
+    // What the other has lost is told anew, unless it is over.
+    assert_eq!(holder.cells.lacking(&[], holder.now_ms), []);
+    holder.fail(&CellKey::new("a", "m"), State::Resting, Some(30_000));
+    let lost = other.cells.told(other.now_ms);
+    let lacking = holder.cells.lacking(&lost, holder.now_ms);
+    assert_eq!(lacking.len(), 1);
+    for change in lacking {
+        assert!(other.cells.change(&change, other.now_ms));
+    }
+    assert_eq!(holder.cells.lacking(&other.cells.told(other.now_ms), holder.now_ms), []);
+    // So is a success.
+    let permit = holder.cells.permit("a", "m");
+    assert_eq!(holder.cells.succeeded(&permit, holder.now_ms).len(), 1);
+    let lacking = holder.cells.lacking(&other.cells.told(other.now_ms), holder.now_ms);
+    assert!(matches!(lacking.as_slice(), [Change::Clear(_)]), "{lacking:?}");
 }

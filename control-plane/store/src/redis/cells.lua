@@ -1,7 +1,7 @@
 -- Merges what is told of provider keys, as `Cells::change` does it: same order, same arithmetic.
 -- KEYS: the hash of cells. ARGV: how long ended cells are kept, how many there are at most, how long
--- the hash is kept in milliseconds; then for each change nine: m (merge) or c (clear), the field,
--- state, cleared (1 or 0), time left, age, strikes, generation, text.
+-- the hash is kept in milliseconds; then for each change ten: m (merge) or c (clear), the field,
+-- state, cleared (1 or 0), time left, time since the end, age, strikes, generation, text.
 -- A value is state:cleared:end:since:strikes:generation:text; fields that begin with o are operators'.
 -- Answers the time, then fields and values in turn.
 local kept, most, hash_kept = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -22,7 +22,7 @@ end
 
 local STATE, CLEARED, END, SINCE, STRIKES, GENERATION, TEXT = 1, 2, 3, 4, 5, 6, 7
 local BY_END = { END, STATE, SINCE, TEXT }
-local BY_GENERATION = { GENERATION, CLEARED, END, STATE, SINCE, TEXT }
+local BY_GENERATION = { GENERATION, CLEARED, END, STRIKES, STATE, SINCE, TEXT }
 local function before(a, b, order)
   for _, at in ipairs(order) do
     if a[at] ~= b[at] then return a[at] < b[at] end
@@ -41,12 +41,13 @@ local function join(a, b, operator)
 end
 
 local touched = {}
-for i = 4, #ARGV, 9 do
-  local field, generation = ARGV[i + 1], tonumber(ARGV[i + 7])
+for i = 4, #ARGV, 10 do
+  local field, generation = ARGV[i + 1], tonumber(ARGV[i + 8])
   local known = cells[field]
   if ARGV[i] == 'm' then
-    local told = { tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), now + ARGV[i + 4],
-      math.max(now - ARGV[i + 5], 0), tonumber(ARGV[i + 6]), generation, ARGV[i + 8] }
+    local told = { tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), 
+      math.max(now + ARGV[i + 4] - ARGV[i + 5], 0), math.max(now - ARGV[i + 6], 0),
+      tonumber(ARGV[i + 7]), generation, ARGV[i + 9] }
     if known then
       told = join(known, told, string.sub(field, 1, 1) == 'o')
     else
@@ -54,7 +55,7 @@ for i = 4, #ARGV, 9 do
     end
     cells[field], touched[field] = told, true
   elseif known and known[CLEARED] == 0 and known[GENERATION] <= generation then
-    cells[field], touched[field] = { 0, 1, now, now, 0, generation, ARGV[i + 8] }, true
+    cells[field], touched[field] = { 0, 1, now, now, 0, generation, ARGV[i + 9] }, true
   end
 end
 

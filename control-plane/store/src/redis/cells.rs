@@ -25,11 +25,15 @@ pub(super) fn command(prefix: &str, scripts: &Scripts, changes: &[Change]) -> Cm
             Change::Merge(cell) => {
                 command.arg("m").arg(field(&cell.key)).arg(number(cell.state));
                 command.arg(u8::from(cell.cleared)).arg(cell.left_ms.min(LONGEST_MS));
-                command.arg(cell.age_ms.min(LONGEST_MS)).arg(cell.strikes).arg(cell.generation);
+                command
+                    .arg(cell.ended_ms.min(LONGEST_MS))
+                    .arg(cell.age_ms.min(LONGEST_MS))
+                    .arg(cell.strikes)
+                    .arg(cell.generation);
                 command.arg(text(&cell.reason, &cell.by));
             }
             Change::Clear(clear) => {
-                command.arg("c").arg(field(&clear.key)).arg(0).arg(1).arg(0).arg(0).arg(0);
+                command.arg("c").arg(field(&clear.key)).arg(0).arg(1).arg(0).arg(0).arg(0).arg(0);
                 command.arg(clear.generation).arg(text("", ""));
             }
         }

@@ -94,6 +94,8 @@ pub struct Cell {
     pub state: State,
     /// Until it ends; 0: it has ended.
     pub left_ms: u64,
+    /// How long ago it ended or was cleared; 0 while it lasts.
+    pub ended_ms: u64,
     /// How often in a row.
     pub strikes: u32,
     /// Grows with every failure after the one before was over.
@@ -143,6 +145,7 @@ impl Cell {
             operator: self.key.operator,
             state: self.state.to_proto().into(),
             left_ms: self.left_ms,
+            ended_ms: self.ended_ms,
             strikes: self.strikes,
             generation: self.generation,
             cleared: self.cleared,
@@ -173,6 +176,7 @@ impl TryFrom<pb::Cell> for Cell {
             key: key.checked()?,
             state,
             left_ms: wire.left_ms.min(LONGEST_MS),
+            ended_ms: wire.ended_ms,
             strikes: wire.strikes,
             generation: wire.generation,
             cleared: wire.cleared,
@@ -225,6 +229,7 @@ mod tests {
                 key: CellKey { operator: true, ..CellKey::new("p/k", "m") },
                 state,
                 left_ms: 5,
+                ended_ms: 0,
                 strikes: 2,
                 generation: 3,
                 cleared: false,

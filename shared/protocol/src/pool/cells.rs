@@ -110,15 +110,54 @@ impl Cells {
     /// Takes in what is told at `now_ms`; true: something is known that was not.
     pub fn merge(&mut self, cell: &Cell, now_ms: u64) -> bool {
         let told = Record::taken(cell, now_ms);
-        let joined = match self.get(&cell.key) {
-            Some(known) => known.clone().join(told, cell.key.operator),
-            None => told,
-        };
+        let joined = self.joined(&cell.key, told);
         if self.get(&cell.key) == Some(&joined) {
             return false;
         }
         self.put(cell.key.clone(), joined);
         true
+    }
+
+    /// As [`Cells::merge`], from somebody who tells the same again and again: an end that moves because
+    /// of the time that a message takes is no news.
+    pub fn learn(&mut self, cell: &Cell, now_ms: u64) -> bool {
+        let joined = self.joined(&cell.key, Record::taken(cell, now_ms));
+        if self.get(&cell.key).is_some_and(|known| known.is_about(&joined)) {
+            return false;
+        }
+        self.put(cell.key.clone(), joined);
+        true
+    }
+
+    fn joined(&self, key: &CellKey, told: Record) -> Record {
+        match self.get(key) {
+            Some(known) => known.clone().join(told, key.operator),
+            None => told,
+        }
+    }
+
+    /// What the holder of `told` does not know, of what matters: what lasts, and what was cleared.
+    pub fn lacking(&self, told: &[Cell], now_ms: u64) -> Vec<Change> {
+        let mut theirs = Self::default();
+        for cell in told {
+            theirs.put(cell.key.clone(), Record::taken(cell, now_ms));
+        }
+        let missing = |(key, ours): (CellKey, &Record)| {
+            let known = theirs.get(&key);
+            if ours.cleared {
+                let clear = Clear { key, generation: ours.generation };
+                let stands = |known: &Record| !known.cleared && known.generation <= ours.generation;
+                return known.is_some_and(stands).then_some(Change::Clear(clear));
+            }
+            let joined = match known {
+                Some(known) => known.clone().join(ours.clone(), key.operator),
+                None => ours.clone(),
+            };
+            let lasts = ours.holds(now_ms);
+            let news = lasts && !known.is_some_and(|known| known.is_about(&joined));
+            news.then(|| Change::Merge(ours.told(key, now_ms)))
+        };
+        self.iter().filter_map(missing).collect()
     }
 
     /// Forgets what was known up to a generation; true: there was something.
@@ -160,6 +199,7 @@ impl Cells {
             left_ms: for_ms.min(LONGEST_MS),
             strikes: 1,
             generation,
+            ended_ms: 0,
             cleared: false,
             age_ms: 0,
             reason,

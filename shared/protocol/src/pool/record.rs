@@ -2,6 +2,10 @@
 
 use super::{Cell, CellKey, LONGEST_MS, State};
 
+/// Ends nearer to each other than this are the same end, told over ways of different lengths.
+/// Milliseconds.
+const SLACK_MS: u64 = 1_000;
+
 /// What is known of one cell. Times are milliseconds of the holder's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
@@ -21,7 +25,9 @@ impl Record {
     pub(super) fn taken(cell: &Cell, now_ms: u64) -> Self {
         Self {
             state: cell.state,
-            end_ms: now_ms.saturating_add(cell.left_ms.min(LONGEST_MS)),
+            end_ms: now_ms
+                .saturating_add(cell.left_ms.min(LONGEST_MS))
+                .saturating_sub(cell.ended_ms),
             since_ms: now_ms.saturating_sub(cell.age_ms),
             strikes: cell.strikes,
             generation: cell.generation,
@@ -37,6 +43,7 @@ impl Record {
             key,
             state: self.state,
             left_ms: if self.cleared { 0 } else { self.end_ms.saturating_sub(now_ms) },
+            ended_ms: now_ms.saturating_sub(self.end_ms),
             strikes: self.strikes,
             generation: self.generation,
             cleared: self.cleared,
@@ -60,6 +67,16 @@ impl Record {
         }
     }
 
+    /// Is it the same, but for how long a message took?
+    pub(super) fn is_about(&self, other: &Self) -> bool {
+        let same = (self.end_ms.abs_diff(other.end_ms) < SLACK_MS).then(|| Self {
+            end_ms: self.end_ms,
+            since_ms: self.since_ms,
+            ..other.clone()
+        });
+        same.as_ref() == Some(self)
+    }
+
     /// Is a key kept out by it?
     pub(super) fn holds(&self, now_ms: u64) -> bool {
         !self.cleared && self.end_ms > now_ms
@@ -71,7 +88,7 @@ impl Record {
     #[must_use]
     pub(super) fn join(self, other: Self, operator: bool) -> Self {
         if self.cleared || other.cleared || operator {
-            let rank = |record: &Self| (record.generation, record.cleared, record.end_ms);
+            let rank = |of: &Self| (of.generation, of.cleared, of.end_ms, of.strikes);
             let payload = |record: &Self| record.payload();
             let first =
                 rank(&self).cmp(&rank(&other)).then_with(|| payload(&self).cmp(&payload(&other)));

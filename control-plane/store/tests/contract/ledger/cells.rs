@@ -13,6 +13,7 @@ pub fn cell(credential: &str, generation: u64, left_ms: u64) -> Cell {
         key: CellKey::new(credential, "m"),
         state: State::Resting,
         left_ms,
+        ended_ms: 0,
         strikes: 1,
         generation,
         cleared: false,
@@ -52,6 +53,7 @@ pub async fn c5_cells_are_merged_and_told<F: LedgerFixture>() {
     let known = merge(l, told.clone()).await.remove(0);
     about(known.left_ms, HOUR);
     assert!(known.age_ms >= 5_000 && known.age_ms < 5_000 + SLACK_MS, "{known:?}");
+    assert_eq!(known.ended_ms, 0);
     let alike = Cell { left_ms: told.left_ms, age_ms: told.age_ms, ..known };
     assert_eq!(alike, told);
     // Everybody sees it, and each cell is by itself.
@@ -121,10 +123,15 @@ pub async fn c5_ended_cells_keep_their_strikes_for_an_hour<F: LedgerFixture>() {
     let known = change(f.ledger(), &[]).await;
     let [recent] = known.as_slice() else { panic!("{known:?}") };
     assert_eq!((&*recent.key.credential, recent.left_ms, recent.strikes), ("recent", 0, 6));
+    about(recent.ended_ms, KEPT_MS);
+    // Told again it is no younger, wherever it goes.
+    let copied = Cell { key: CellKey::new("copied", "m"), ..recent.clone() };
+    let known = merge(f.ledger(), copied).await;
+    about(known[0].ended_ms, KEPT_MS);
     // What went is gone for good.
     merge(f.ledger(), cell("other", 1, 1_000)).await;
     f.reopen().await;
-    assert_eq!(change(f.ledger(), &[]).await.len(), 2);
+    assert_eq!(change(f.ledger(), &[]).await.len(), 3);
 }
 
 pub async fn c5_cells_are_bounded<F: LedgerFixture>() {
@@ -198,7 +205,8 @@ pub async fn c5_cells_agree_with_the_table<F: LedgerFixture>() {
         // The ledger's time goes on meanwhile: by less than a half of what tells two times apart.
         let round = |ms: u64| (ms + UNIT / 2) / UNIT;
         let rounded = |cells: Vec<Cell>| -> Vec<Cell> {
-            let round = |cell: Cell| Cell { left_ms: round(cell.left_ms), age_ms: 0, ..cell };
+            let round =
+                |cell: Cell| Cell { left_ms: round(cell.left_ms), ended_ms: 0, age_ms: 0, ..cell };
             cells.into_iter().map(round).collect()
         };
         assert_eq!(rounded(known), rounded(expected), "after {changes:?}");
@@ -218,6 +226,7 @@ pub async fn c5_cells_agree_with_the_table<F: LedgerFixture>() {
             key,
             state: State::ALL[random.usize(0..5)],
             left_ms,
+            ended_ms: 0,
             strikes: random.u32(1..4),
             generation,
             cleared: false,
