@@ -17,7 +17,7 @@ pub(crate) mod usage;
 use std::fmt;
 
 use async_trait::async_trait;
-use sluicegate_protocol::pool::{Cell, Change};
+pub use sluicegate_protocol::pool::{Cell, Change as CellChange};
 use tokio::sync::watch;
 
 use crate::StoreError;
@@ -290,7 +290,7 @@ pub trait Ledger: Send + Sync + fmt::Debug {
 
     /// Does the changes in turn, atomically together, and tells every cell of a provider key that is
     /// kept then; without changes it only tells. What has ended is kept for an hour.
-    async fn cells(&self, changes: &[Change]) -> Result<Vec<Cell>, StoreError>;
+    async fn cells(&self, changes: &[CellChange]) -> Result<Vec<Cell>, StoreError>;
 
     /// The store's time in milliseconds since the Unix epoch.
     async fn now_ms(&self) -> Result<u64, StoreError>;
