@@ -67,8 +67,11 @@ async fn tell(pool: &Pool, outbound: &Outbound) {
     loop {
         versions.mark_unchanged();
         let (cells, version) = pool.since(seen);
-        for (index, message) in messages(&cells).into_iter().enumerate() {
-            let state = pb::PoolState { whole: whole && index == 0, cells: message };
+        let messages = messages(&cells);
+        let last = messages.len() - 1;
+        for (index, message) in messages.into_iter().enumerate() {
+            let whole = whole && index == 0;
+            let state = pb::PoolState { whole, cells: message, more: index < last };
             if (whole || !state.cells.is_empty()) && outbound.send(Ok(state)).await.is_err() {
                 return;
             }

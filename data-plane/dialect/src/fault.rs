@@ -19,6 +19,42 @@ pub struct Fault {
     pub param: Option<String>,
     /// How long the upstream asks us to wait.
     pub wait: Option<Duration>,
+    /// Whom it concerns.
+    pub level: Level,
+}
+
+/// Whom a failure concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// The key with this model.
+    Pair,
+    /// The key, whatever the model.
+    Key,
+    /// Every key of the account.
+    Account,
+    /// No key.
+    Nobody,
+}
+
+impl Level {
+    /// Whom an outcome concerns where nothing more is known.
+    pub fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::RateLimited | Outcome::PermissionDenied | Outcome::ModelMissing => Self::Pair,
+            Outcome::QuotaExhausted | Outcome::KeyRefused => Self::Key,
+            Outcome::Success
+            | Outcome::Overloaded
+            | Outcome::InvalidRequest
+            | Outcome::ContextTooLong
+            | Outcome::ContentFiltered
+            | Outcome::ProviderError
+            | Outcome::Network
+            | Outcome::Timeout
+            | Outcome::StreamInterrupted
+            | Outcome::NoFinishReason
+            | Outcome::ClientCancelled => Self::Nobody,
+        }
+    }
 }
 
 impl Fault {
@@ -31,6 +67,7 @@ impl Fault {
             code: None,
             param: None,
             wait: None,
+            level: Level::of(outcome),
         }
     }
 }

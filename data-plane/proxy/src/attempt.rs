@@ -97,6 +97,7 @@ pub async fn first_answer(
         }
         match opened {
             Ok(opened) => {
+                choice.succeeded();
                 report.served_by(&choice);
                 if let Some(bill) = &mut report.bill {
                     bill.join(own);
@@ -104,6 +105,7 @@ pub async fn first_answer(
                 return Ok((opened, choice));
             }
             Err(fault) => {
+                choice.failed(&fault);
                 failed(report, &choice, &fault, attempt.started);
                 if let Some(bill) = &mut report.bill {
                     bill.attempt_failed(own);
@@ -117,6 +119,9 @@ pub async fn first_answer(
             Err(Refusal::Upstream { fault, provider: choice.provider.name.clone() })
         }
         None if let Some(facts) = refused => Err(Refusal::Limited(facts)),
+        None if let Some(down) = plan.down() => {
+            Err(Refusal::NoKey { model: call.model.clone(), down })
+        }
         None => Err(Refusal::NoTarget {
             model: call.model.clone(),
             endpoint: call.endpoint.name(),

@@ -11,13 +11,14 @@ use sluicegate_dialect::{Dialect, Endpoint};
 use sluicegate_model::{
     TokenRates,
     resource::{
-        NamePattern, Timeouts,
+        LastResort, NamePattern, Timeouts,
         model::{OutputCap, Tokenizer},
     },
     secret::KeyHash,
 };
 
 pub use compile::{Compiled, Compiler};
+use sluicegate_protocol::pool::Waits;
 use tokio::sync::watch;
 
 use crate::upstream::Client;
@@ -125,6 +126,10 @@ pub struct Provider {
     pub timeouts: Timeouts,
     pub headers: Vec<(HeaderName, HeaderValue)>,
     pub keyless: bool,
+    /// How long keys are left alone that the upstream does not take.
+    pub waits: Waits,
+    /// What happens when none is left.
+    pub last_resort: LastResort,
     /// Keys that may be used.
     pub credentials: Vec<Arc<Credential>>,
     pub client: Client,
@@ -145,6 +150,8 @@ pub struct Credential {
     /// Marked sensitive: it does not print.
     pub header: (HeaderName, HeaderValue),
     pub weight: u32,
+    /// The upstream's account, where several keys share one.
+    pub account: Option<String>,
 }
 
 /// Where the current policy is; empty until the first one came.

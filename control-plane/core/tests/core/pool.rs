@@ -197,7 +197,8 @@ async fn faults_name_the_field_and_the_name_that_was_meant() {
         [(None, "state"), (Some(rest(0)), "rest.for_ms"), (Some(rest(u64::MAX)), "rest.for_ms")]
     {
         let error = world.pool.set(request("p/a", state)).await.unwrap_err();
-        assert!(format!("{error:?}").contains(field), "{error:?}");
+        let CoreError::Invalid(faults) = error else { panic!("{error}") };
+        assert_eq!(faults.0[0].location(), field);
     }
     let asked = admin::PoolStatusRequest { provider: "q".into(), ..Default::default() };
     assert!(matches!(world.pool.status(&asked), Err(CoreError::NotFound { .. })));

@@ -5,7 +5,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
 use sluicegate_model::Outcome;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Level};
 
 /// Longest text of a body without JSON that is kept for operators, in bytes.
 const MAX_PLAIN: usize = 512;
@@ -110,6 +110,7 @@ fn understand(status: u16, stated: Stated) -> Fault {
         code: stated.code.or(stated.kind),
         param: stated.param,
         wait: None,
+        level: Level::of(outcome),
     }
 }
 

@@ -57,6 +57,8 @@ pub struct Down {
     /// Of what ends last.
     pub state: State,
     pub left_ms: u64,
+    /// An operator wants it so.
+    pub operator: bool,
     /// Nothing but the upstream's limit of the rate stands in the way.
     pub only_limited: bool,
 }
@@ -70,6 +72,11 @@ impl Cells {
     /// Is nothing known of any key?
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Is anything known of this key?
+    pub fn knows(&self, credential: &str) -> bool {
+        self.slots.contains_key(credential)
     }
 
     /// Every cell, in no order.
@@ -228,7 +235,8 @@ impl Cells {
             };
             let state = slot.record.state;
             let limited = state == State::Resting && !slot.operator;
-            let down = Down { state, left_ms: end_ms - now_ms, only_limited: limited };
+            let left_ms = end_ms - now_ms;
+            let down = Down { state, left_ms, operator: slot.operator, only_limited: limited };
             standing = Standing::Down(match standing {
                 Standing::Down(other) => down.with(other),
                 Standing::Up | Standing::Trial => down,
