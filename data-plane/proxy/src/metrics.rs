@@ -70,6 +70,8 @@ pub struct Metrics {
     pub first_event: Histogram,
     attempts: Family<AttemptLabels, Counter>,
     credential_changes: Family<CredentialLabels, Counter>,
+    /// 1 while a control plane tells how provider keys stand.
+    pub key_pool_connected: Gauge,
     tokens: Family<TokenLabels, Counter>,
     limit_refusals: Family<LimitLabels, Counter>,
     limit_unasked: Family<LimitName, Counter>,
@@ -117,6 +119,7 @@ impl Metrics {
         let first_event = Histogram::new(LATENCY_BUCKETS_S);
         let attempts = Family::default();
         let credential_changes = Family::default();
+        let key_pool_connected = Gauge::default();
         let tokens = Family::default();
         let limit_refusals = Family::default();
         let limit_unasked = Family::default();
@@ -211,6 +214,11 @@ impl Metrics {
             "Times that a provider key went out of use here, or came back",
             credential_changes.clone(),
         );
+        registry.register(
+            "key_pool_connected",
+            "1 while a control plane tells how provider keys stand",
+            key_pool_connected.clone(),
+        );
         registry.register("tokens", "Tokens served", tokens.clone());
         registry.register("requests_in_flight", "Requests that have not ended", in_flight.clone());
         registry.register(
@@ -257,6 +265,7 @@ impl Metrics {
             first_event,
             attempts,
             credential_changes,
+            key_pool_connected,
             tokens,
             limit_refusals,
             limit_unasked,

@@ -261,3 +261,6 @@ fn tell(provider: &str, cell: &Cell) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,6 +73,7 @@ impl Link {
         for turn in 0.. {
             let begun = Instant::now();
             let Err(reason) = self.watch(turn).await;
+            self.pool.metrics.key_pool_connected.set(0);
             tracing::debug!(reason, "no watch on provider keys; what is known goes on");
             if begun.elapsed() >= HEALTHY {
                 backoff = BACKOFF_MIN;
@@ -87,17 +88,19 @@ impl Link {
         let request = self.request(WatchRequest { node_id: self.pool.node_id.clone() })?;
         let opened = timeout(CALL, client.watch(request)).await.map_err(|_| "no answer in time")?;
         let mut stream = opened.map_err(|status| said(&status))?.into_inner();
-        let mut whole = Vec::new();
+        let (mut whole, mut gathering) = (Vec::new(), false);
         loop {
             let state = next(&mut stream).await?;
-            let is_whole = state.whole || !whole.is_empty();
+            gathering |= state.whole;
             let more = state.more;
             let cells = readable(state);
             self.pool.learn(&cells);
-            if is_whole {
+            if gathering {
                 whole.extend(cells);
+                gathering = more;
                 if !more {
                     self.pool.answer(&whole);
+                    self.pool.metrics.key_pool_connected.set(1);
                     whole.clear();
                 }
             }

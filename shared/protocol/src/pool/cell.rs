@@ -9,7 +9,7 @@ pub const MAX_REASON: usize = 200;
 /// Longest name of a credential, of a model, and of who said it, in bytes.
 const MAX_NAME: usize = 1_024;
 
-/// Why a key is not used.
+/// Why a key is not used, the graver the later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     /// The upstream limits the rate; or an operator lets it rest.

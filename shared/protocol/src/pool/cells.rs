@@ -54,10 +54,11 @@ pub enum Standing {
 /// Why a key may not be used, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Down {
-    /// Of what ends last.
+    /// The gravest of what stands in the way.
     pub state: State,
+    /// Until the last of it ends.
     pub left_ms: u64,
-    /// An operator wants it so.
+    /// An operator wants it so, too.
     pub operator: bool,
     /// Nothing but the upstream's limit of the rate stands in the way.
     pub only_limited: bool,
@@ -312,9 +313,13 @@ impl Cells {
 }
 
 impl Down {
-    /// Both stand in the way: what ends last counts.
+    /// Both stand in the way: the graver one, until the last of them ends.
     fn with(self, other: Self) -> Self {
-        let later = if self.left_ms >= other.left_ms { self } else { other };
-        Self { only_limited: self.only_limited && other.only_limited, ..later }
+        Self {
+            state: self.state.max(other.state),
+            left_ms: self.left_ms.max(other.left_ms),
+            operator: self.operator || other.operator,
+            only_limited: self.only_limited && other.only_limited,
+        }
     }
 }
