@@ -7,7 +7,10 @@ mod open;
 mod send;
 mod whole;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use sluicegate_dialect::{Call, Fault};
 use sluicegate_model::Outcome;
@@ -115,7 +118,12 @@ pub async fn first_answer(
         }
     }
     match last {
-        Some((fault, choice)) => {
+        Some((mut fault, choice)) => {
+            if let Some(down) = plan.down().filter(|_| fault.outcome == Outcome::RateLimited) {
+                // Another key may be back before this one.
+                let left = Duration::from_millis(down.left_ms);
+                fault.wait = Some(fault.wait.map_or(left, |wait| wait.min(left)));
+            }
             Err(Refusal::Upstream { fault, provider: choice.provider.name.clone() })
         }
         None if let Some(facts) = refused => Err(Refusal::Limited(facts)),

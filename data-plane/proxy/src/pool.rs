@@ -136,7 +136,9 @@ impl Pool {
             .iter()
             .map(|credential| (credential.name.as_str(), credential.weight))
             .collect();
-        let at = |one: &&Arc<Credential>| all.iter().position(|(name, _)| *name == one.name);
+        let at = |one: &&Arc<Credential>| {
+            provider.credentials.iter().position(|known| Arc::ptr_eq(known, one))
+        };
         let up: Vec<_> = up.iter().filter_map(at).collect();
         let mut balances = self.balances.lock().unwrap_or_else(PoisonError::into_inner);
         if !balances.contains_key(&provider.name) {

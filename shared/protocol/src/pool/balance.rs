@@ -27,8 +27,8 @@ impl Balance {
         let total: i64 = up.iter().filter_map(|at| all.get(*at)).map(|(_, of)| share(*of)).sum();
         let mut best: Option<(usize, (bool, i64, i64))> = None;
         for index in up {
-            let (name, weight) = all.get(*index)?;
-            let key = self.keys.iter_mut().find(|key| key.name == *name)?;
+            let (_, weight) = all.get(*index)?;
+            let key = self.keys.get_mut(*index)?;
             key.credit += share(*weight);
             // One that is due before one that is not; then the one that must be served soonest.
             let deadline = div_ceil(total - key.credit, share(*weight));
@@ -38,33 +38,36 @@ impl Balance {
             }
         }
         let (index, _) = best?;
-        let (name, _) = all.get(index)?;
-        let key = self.keys.iter_mut().find(|key| key.name == *name)?;
-        key.credit -= total;
+        self.keys.get_mut(index)?.credit -= total;
         Some(index)
     }
 
-    /// Keys that come begin even; what those that go are owed, or owe, the others share.
+    /// Makes the keys those of `all`, in the same order. Keys that come begin even; what those that go are
+    /// owed, or owe, the others share.
     fn admit(&mut self, all: &[(&str, u32)]) {
-        let mut gone = 0;
-        self.keys.retain(|key| {
-            let stays = all.iter().any(|(name, _)| *name == key.name);
-            if !stays {
-                gone += key.credit;
-            }
-            stays
-        });
-        let count = i64::try_from(self.keys.len()).unwrap_or(i64::MAX);
-        if gone != 0 && count > 0 {
+        let names = all.iter().map(|(name, _)| *name);
+        if self.keys.iter().map(|key| key.name.as_str()).eq(names.clone()) {
+            return;
+        }
+        let mut before = std::mem::take(&mut self.keys);
+        let mut stayed = 0;
+        for name in names {
+            let credit = match before.iter().position(|key| key.name == name) {
+                Some(at) => {
+                    stayed += 1;
+                    before.swap_remove(at).credit
+                }
+                None => 0,
+            };
+            self.keys.push(Key { name: name.to_owned(), credit });
+        }
+        let gone: i64 = before.iter().map(|key| key.credit).sum();
+        if stayed > 0 {
+            let count = i64::try_from(self.keys.len()).unwrap_or(i64::MAX);
             let (each, mut rest) = (gone.div_euclid(count), gone.rem_euclid(count));
             for key in &mut self.keys {
                 key.credit += each + i64::from(rest > 0);
                 rest -= i64::from(rest > 0);
-            }
-        }
-        for (name, _) in all {
-            if !self.keys.iter().any(|key| key.name == *name) {
-                self.keys.push(Key { name: (*name).to_owned(), credit: 0 });
             }
         }
     }

@@ -58,6 +58,9 @@ impl KeptCells {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let over = kept.cells.forget(now_ms);
         kept.gone.extend(over);
+        if changes.is_empty() {
+            return Ok(kept.cells.told(now_ms));
+        }
         let mut next = kept.cells.clone();
         let mut touched: Vec<&CellKey> = Vec::new();
         for change in changes {
