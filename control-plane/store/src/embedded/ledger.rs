@@ -107,10 +107,11 @@ impl Books {
         for meter in &found.unreadable {
             tracing::error!(meter, "a meter in the state file cannot be read and starts anew");
         }
+        // The ledger's time begins when everything is read.
+        let cells = KeptCells::open(&shared.file)?;
         let time = Time { start_ms: clock::unix_ms().max(found.time_ms), started: Instant::now() };
         let health = if found.crashed { LedgerHealth::Recovering } else { LedgerHealth::Ready };
         let dirty = found.unreadable.into_iter().collect();
-        let cells = KeptCells::open(&shared.file, time.now_ms())?;
         Ok(Self {
             shared,
             open: Mutex::new(Open { meters: found.meters, dirty, closing: false }),

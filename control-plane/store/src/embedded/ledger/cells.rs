@@ -30,8 +30,8 @@ struct Kept {
 
 impl KeptCells {
     /// Reads everything, and makes the table.
-    pub(super) fn open(file: &StateFile, now_ms: u64) -> Result<Self, StoreError> {
-        let mut kept = file.write(|mut txn| {
+    pub(super) fn open(file: &StateFile) -> Result<Self, StoreError> {
+        let kept = file.write(|mut txn| {
             txn.set_durability(Durability::Immediate)?;
             let (mut kept, unreadable) = (Kept::default(), Unreadable::default());
             for row in txn.open_table(CELLS)?.iter()? {
@@ -44,7 +44,6 @@ impl KeptCells {
             txn.commit()?;
             Ok(kept)
         })?;
-        kept.gone = kept.cells.forget(now_ms);
         Ok(Self(Mutex::new(kept)))
     }
 
