@@ -8,6 +8,7 @@ mod ledger;
 mod metrics;
 mod paging;
 mod policy;
+mod pool;
 mod quota;
 mod serve;
 mod start;

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use sluicegate_control_core::{
-    Applier, Auth, CoreError, Desired, Fleet, History, Issued, LedgerClock, Limits, Publication,
-    Quota, Setback, Tokens, Usage, check_seal_key,
+    Applier, Auth, CoreError, Desired, Fleet, History, Issued, LedgerClock, Limits, Pool,
+    Publication, Quota, Setback, Tokens, Usage, check_seal_key,
     quota::{expiry::OverrideExpiry, standing::Standing},
     secrets::watch::SecretWatch,
     usage::query::Totals,
@@ -80,7 +80,8 @@ pub struct ControlPlane {
     pub(crate) standing: Arc<Standing>,
     pub(crate) usage: Arc<Usage>,
     pub(crate) totals: Arc<Totals>,
-    _tasks: [AbortOnDrop<()>; 5],
+    pub(crate) pool: Arc<Pool>,
+    _tasks: [AbortOnDrop<()>; 6],
 }
 
 impl ControlPlane {
@@ -111,6 +112,7 @@ impl ControlPlane {
         let ledger: Arc<dyn Ledger> =
             Arc::new(Measured::new(config.ledger, metrics.ledger.clone()));
         let clock = Arc::new(LedgerClock::new(ledger.clone()));
+        let (pool, keeping) = Pool::start(desired.clone(), ledger.clone());
         let state = desired.snapshot();
         tracing::info!(
             store = store.kind(),
@@ -135,8 +137,9 @@ impl ControlPlane {
             standing: Arc::new(Standing::new(limits, ledger.clone())),
             usage: Arc::new(Usage::new(ledger.clone(), clock.clone())),
             totals: Arc::new(Totals::new(ledger.clone(), clock)),
+            pool,
             ledger,
-            _tasks: [watching, publishing, secrets, expiry, compiling],
+            _tasks: [watching, publishing, secrets, expiry, compiling, keeping],
         };
         Ok((control_plane, issued))
     }

@@ -4,7 +4,7 @@
 //! A request meets the stages in this order, each taking what the one before it made:
 //! [`accept`] → [`identify`] → [`admit`] → [`route`] → [`attempt`] → [`relay`] → [`settle`] →
 //! [`report`]. [`pipeline`] is that order on one screen. Beside it, [`sync`] keeps the policy
-//! current, [`quota`] holds leases on the limits of the fleet, [`usage`] writes down and reports what
+//! current, [`quota`] holds leases on the limits of the fleet, [`pool`] knows how provider keys stand, [`usage`] writes down and reports what
 //! was used, and [`server`] owns sockets.
 
 pub mod accept;
@@ -20,6 +20,7 @@ pub mod models;
 pub mod ops;
 pub mod pipeline;
 pub mod policy;
+pub mod pool;
 pub mod quota;
 pub mod refusal;
 pub mod relay;

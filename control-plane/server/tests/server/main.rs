@@ -9,6 +9,7 @@ mod doors;
 mod fixture;
 mod node;
 mod policy;
+mod pool;
 mod quota;
 mod stop;
 mod usage;
