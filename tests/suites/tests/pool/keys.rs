@@ -42,6 +42,27 @@ async fn c5_keys_share_traffic_by_weight() {
     assert_eq!((world.calls("k1"), world.calls("k2")), (30, 10));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn c5_what_an_account_is_refused_rests_every_key_of_it() {
+    let keys = ["k1", "k2", "k3"];
+    let world = World::new(&keys, json!({})).await;
+    let account = |name: &str| json!({"account": name});
+    let members = json!({
+        "variant": "openai", "k1": account("a"), "k2": account("a"), "k3": account("b"),
+    });
+    world.apply(&keys, json!({}), members).await;
+    world.script.set("k1", Treatment::failure(429, "insufficient_quota"));
+    world.script.set("k2", Treatment::failure(429, "insufficient_quota"));
+    world.served(30).await;
+    // Whichever was tried first told of the other.
+    assert_eq!(world.calls("k1") + world.calls("k2"), 1);
+    assert_eq!(world.calls("k3"), 30);
+    for key in ["k1", "k2"] {
+        world.stands(key, "exhausted", TOLD).await;
+    }
+    assert_eq!(world.status("k3").await["state"], "up");
+}
+
 /// pool-invalid-key-401
 #[tokio::test(flavor = "multi_thread")]
 async fn c5_a_revoked_key_is_benched_and_reported() {

@@ -65,8 +65,8 @@ impl World {
         world
     }
 
-    /// Makes this the configuration, with members of each key by its name, and waits until every data
-    /// plane has it.
+    /// Makes this the configuration, with members of each key by its name, the server's `variant` if one
+    /// is given beside them, and waits until every data plane has it.
     pub(crate) async fn apply(&self, keys: &[&str], key_pool: Value, members: Value) {
         let key = |name: &&str| {
             let mut key =
@@ -83,6 +83,7 @@ impl World {
         let document = json!({
             "providers": [{
                 "name": "p", "dialect": "openai-chat",
+                "variant": members["variant"].as_str().unwrap_or("generic"),
                 "base_url": format!("http://{}/cell/p/v1", self.upstream.address()),
                 "keys": keys.iter().map(key).collect::<Vec<_>>(),
                 "key_pool": key_pool,
