@@ -21,9 +21,14 @@ pub fn message(text: &str) -> String {
     shown
 }
 
+/// What keys, accounts, requests and addresses begin with.
+const MARKS: [&str; 17] = [
+    "sk-", "sk_", "://", "org-", "proj_", "bce-v3/", "AIza", "ya29.", "arn:", "req_", "req-",
+    "AKIA", "ASIA", "eyJ", "ep-2", "acct", "@",
+];
+
 fn is_private(word: &str) -> bool {
     let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
-    const MARKS: [&str; 8] = ["sk-", "sk_", "://", "org-", "proj_", "bce-v3/", "AIza", "ya29."];
     MARKS.iter().any(|mark| word.contains(mark)) || is_address(bare) || looks_random(bare)
 }
 
@@ -38,7 +43,8 @@ fn is_address(word: &str) -> bool {
         || (port_like && host.contains('.') && host.bytes().any(|byte| byte.is_ascii_alphabetic()))
 }
 
-/// A long unbroken run of letters and digits mixed, or stars, as keys and their masks have. Names of
+/// A long unbroken run of letters and digits mixed, of digits alone, or stars, as keys, accounts and
+/// their masks have. Names of
 /// models are long, too, but broken by hyphens.
 fn looks_random(word: &str) -> bool {
     let mixed = |run: &str| {
@@ -46,7 +52,19 @@ fn looks_random(word: &str) -> bool {
             && run.bytes().any(|byte| byte.is_ascii_digit())
             && run.bytes().any(|byte| byte.is_ascii_alphabetic())
     };
-    word.split(|c: char| !c.is_ascii_alphanumeric()).any(mixed) || word.contains("****")
+    let digits = |run: &str| run.len() >= 9 && run.bytes().all(|byte| byte.is_ascii_digit());
+    let runs = || word.split(|c: char| !c.is_ascii_alphanumeric());
+    runs().any(|run| mixed(run) || digits(run)) || word.contains("****") || has_uuid(word)
+}
+
+/// Five groups of hexadecimal digits, of 8, 4, 4, 4 and 12. (RFC 9562.)
+fn has_uuid(word: &str) -> bool {
+    const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+    let is_hex = |group: &&str| group.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let groups: Vec<&str> = word.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    groups.windows(GROUPS.len()).any(|window| {
+        window.iter().all(is_hex) && window.iter().map(|group| group.len()).eq(GROUPS)
+    })
 }
 
 #[cfg(test)]
@@ -60,6 +78,11 @@ mod tests {
             "Incorrect API key provided: [redacted]",
         );
         check("see https://platform.example/account for more", "see [redacted] for more");
+        check("Request id: 0217000000000000", "Request id: [redacted]");
+        check("request 7f1c9f0e-0a1b-4c2d-8e3f-0123456789ab", "request [redacted]");
+        check("of arn:aws:bedrock:eu-west-1:123456789012:model/x", "of [redacted]");
+        check("limit 1000000, used 999999", "limit 1000000, used 999999");
+        check("ask ops@example.test", "ask [redacted]");
         check("connect to 10.1.2.3:8000 failed", "connect to [redacted] failed");
         check("gpu-7.internal.test:8443 refused", "[redacted] refused");
         check("token abcdef0123456789abcdef0123456789 is bad", "token [redacted] is bad");

@@ -12,7 +12,7 @@ use sluicegate_telemetry::record::LimitRecord;
 use crate::{
     body::Body,
     quota::{LimitFacts, Standings, reset_text},
-    refusal::{Refusal, Shown},
+    refusal::{self, Refusal, Shown},
     report::Report,
     trace::REQUEST_ID,
 };
@@ -37,6 +37,9 @@ impl Refusal {
         if let (Self::Upstream { fault, provider }, Some(detail)) = (self, detail.as_object_mut()) {
             detail.insert("outcome".into(), fault.outcome.name().into());
             detail.insert("provider".into(), provider.as_str().into());
+            if let Some(reason) = refusal::reason(fault) {
+                detail.insert("reason".into(), reason.into());
+            }
         }
         if let (Self::Limited(facts), Some(detail)) = (self, detail.as_object_mut()) {
             detail.extend(limit_detail(facts));
