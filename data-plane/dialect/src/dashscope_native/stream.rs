@@ -128,17 +128,16 @@ impl Reader {
 /// The failure that it is.
 pub(super) fn understand(frame: &Frame) -> Result<Option<Answered>, Fault> {
     let status = inner_status(frame.raw());
-    let fails = status.is_some_and(|status| !status.is_success());
-    let Some(data) = frame.data() else {
-        let bare = frame.bare_json().and_then(|json| ERRORS.in_band(json));
-        return bare.map_or(Ok(None), Err);
-    };
-    if frame.event() == Some("error") || fails {
-        let status = status.filter(|_| fails);
-        return Err(match status {
-            Some(status) => ERRORS.refusal(status, &HeaderMap::new(), &data),
-            None => ERRORS.event(&data),
-        });
+    let refused = status.filter(|status| !status.is_success());
+    let data = frame.data().unwrap_or_default();
+    if let Some(status) = refused {
+        return Err(ERRORS.refusal(status, &HeaderMap::new(), &data));
+    }
+    if frame.event() == Some("error") {
+        return Err(ERRORS.event(&data));
+    }
+    if let Some(fault) = frame.bare_json().and_then(|json| ERRORS.in_band(json)) {
+        return Err(fault);
     }
     if data.trim_ascii().is_empty() {
         return Ok(None);
@@ -179,5 +178,54 @@ impl Translates for Reader {
 
     fn chunks_mut(&mut self) -> &mut Chunks {
         &mut self.chunks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::sse::Framer;
+
+    #[test]
+    fn c3_every_way_to_say_that_it_failed_is_heard() {
+        check(
+            "event:error\ndata:{\"code\":\"Throttling\",\"message\":\"m\"}\n\n",
+            Outcome::RateLimited,
+        );
+        check(":HTTP_STATUS/429\ndata:{\"message\":\"m\"}\n\n", Outcome::RateLimited);
+        check("event:error\n:HTTP_STATUS/401\n\n", Outcome::KeyRefused);
+        check("event:error\n\n", Outcome::ProviderError);
+        check("data:{\"code\":\"Arrearage\",\"message\":\"m\"}\n\n", Outcome::QuotaExhausted);
+        check("data:{\"code\":503,\"message\":\"m\"}\n\n", Outcome::Overloaded);
+        check(
+            "data:{\"error\":{\"message\":\"m\",\"code\":\"limit_requests\"}}\n\n",
+            Outcome::RateLimited,
+        );
+        check(
+            "{\"error\":{\"message\":\"m\",\"code\":\"limit_requests\"}}\n\n",
+            Outcome::RateLimited,
+        );
+        check("data:{oops\n\n", Outcome::ProviderError);
+
+        #[track_caller]
+        fn check(text: &str, outcome: Outcome) {
+            assert_eq!(read(text).unwrap_err().outcome, outcome, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_is_nothing() {
+        for text in [":HTTP_STATUS/200\n\n", "id:1\nevent:result\n\n", "data:\n\n", ": hi\n\n"] {
+            assert!(read(text).unwrap().is_none(), "{text}");
+        }
+        assert!(read("data:{\"code\":\"\",\"usage\":{}}\n\n").unwrap().is_some());
+    }
+
+    fn read(text: &str) -> Result<Option<Answered>, Fault> {
+        let mut framer = Framer::default();
+        framer.push(Bytes::copy_from_slice(text.as_bytes()));
+        understand(&framer.next_frame().unwrap().unwrap())
     }
 }
