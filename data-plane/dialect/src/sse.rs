@@ -10,6 +10,9 @@ use bytes::{Bytes, BytesMut};
 /// Largest event that is accepted unless the framer is told otherwise, in bytes.
 pub const MAX_EVENT: usize = 16 * 1024 * 1024;
 
+/// A byte order mark, which may stand at the very beginning of a stream.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
 /// An event grew over the framer's limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event is larger than {limit} bytes")]
@@ -248,10 +251,13 @@ impl Framer {
                 drop(self.take(1));
             }
         }
-        if self.at_start && self.pending().len() >= 3 {
-            self.at_start = false;
-            if self.pending().starts_with(b"\xef\xbb\xbf") {
-                drop(self.take(3));
+        if self.at_start && !self.pending().is_empty() {
+            if self.pending().starts_with(BOM) {
+                drop(self.take(BOM.len()));
+                self.at_start = false;
+            } else {
+                // What is only the beginning of one may still become one.
+                self.at_start = BOM.starts_with(self.pending());
             }
         }
     }

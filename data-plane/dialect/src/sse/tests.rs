@@ -39,6 +39,9 @@ fn every_line_end_and_field_form() {
     check(": ping\n\ndata: a\n\n", &[(None, None), data("a")]);
     check("\u{feff}data: a\n\n", &[data("a")]);
     check("\n\n\ndata: a\n\n\n\n", &[data("a")]);
+    // A mark that is not at the beginning is none.
+    check("\n\u{feff}data: a\n\n", &[(None, None)]);
+    check("\u{feff}\u{feff}data: a\n\n", &[(None, None)]);
     check("data: a", &[data("a")]);
     check("data: a\n", &[data("a")]);
     check("database: a\n\n", &[(None, None)]);
