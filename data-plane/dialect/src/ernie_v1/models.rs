@@ -1,5 +1,7 @@
 //! Where each model is.
 
+use crate::path;
+
 /// Names of models and the last part of their paths, where these differ.
 const CHATS: &[(&str, &str)] = &[
     ("ernie-3.5", "completions"),
@@ -28,20 +30,7 @@ pub(super) fn embeddings(model: &str) -> String {
 
 fn place(table: &[(&str, &str)], model: &str) -> String {
     let known = table.iter().find(|(name, _)| name.eq_ignore_ascii_case(model));
-    known.map_or_else(|| escaped(model), |(_, path)| (*path).to_owned())
-}
-
-/// Text as it may stand in one part of a path. (RFC 3986, section 2.3: unreserved characters stay.)
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
+    known.map_or_else(|| path::segment(model), |(_, place)| (*place).to_owned())
 }
 
 #[cfg(test)]
