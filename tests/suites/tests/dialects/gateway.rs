@@ -63,7 +63,9 @@ async fn drives(node: bool) {
         };
         let abilities = abilities(&output);
         let count = |word: &str| abilities.values().filter(|seen| *seen == word).count();
-        println!("{name}: {} ok, {} n/a, {} FAIL", count("ok"), count("n/a"), count("FAIL"));
+        let lacks: Vec<_> = abilities.iter().filter(|(_, word)| *word == "n/a").collect();
+        let lacks: Vec<_> = lacks.into_iter().map(|(ability, _)| ability.as_str()).collect();
+        println!("{name}: {} ok, n/a: {}", count("ok"), lacks.join(", "));
         if !output.status.success() || count("ok") < 5 {
             failed.push(format!("== {name}\n{}", output.said()));
         }
