@@ -5,7 +5,7 @@
 //! [`accept`] → [`identify`] → [`admit`] → [`route`] → [`attempt`] → [`relay`] → [`settle`] →
 //! [`report`]. [`pipeline`] is that order on one screen. Beside it, [`sync`] keeps the policy
 //! current, [`quota`] holds leases on the limits of the fleet, [`usage`] writes down and reports what
-//! was used, and [`server`] owns sockets.
+//! was used, and [`server`] owns sockets. [`probe`] finds out how an upstream really behaves.
 
 pub mod accept;
 pub mod admit;
@@ -20,6 +20,7 @@ pub mod models;
 pub mod ops;
 pub mod pipeline;
 pub mod policy;
+pub mod probe;
 pub mod quota;
 pub mod refusal;
 pub mod relay;

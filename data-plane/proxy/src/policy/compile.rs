@@ -167,7 +167,11 @@ fn build(
     Ok(policy)
 }
 
-fn provider(
+/// A provider, ready to be called with these keys.
+///
+/// # Errors
+/// When this build cannot call it.
+pub(crate) fn provider(
     spec: &resource::Provider,
     credentials: Vec<Arc<Credential>>,
     clients: &Clients,
@@ -209,7 +213,11 @@ fn dialect(spec: &resource::Provider) -> Result<&'static dyn Dialect, String> {
     })
 }
 
-fn credential(
+/// A key of a provider, ready to be used.
+///
+/// # Errors
+/// When the key has not the form that the provider's format wants.
+pub(crate) fn credential(
     provider: &resource::Provider,
     spec: &resource::Credential,
     clients: &Clients,
