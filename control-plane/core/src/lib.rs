@@ -11,6 +11,7 @@ pub mod history;
 mod idempotency;
 mod keys;
 pub mod ledger_clock;
+pub mod probe;
 pub mod publish;
 pub mod quota;
 mod ring;

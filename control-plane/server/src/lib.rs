@@ -8,6 +8,7 @@ mod ledger;
 mod metrics;
 mod paging;
 mod policy;
+mod probe;
 mod quota;
 mod serve;
 mod start;
@@ -16,6 +17,7 @@ mod usage;
 mod wire;
 
 pub use http::serve_starting;
+pub use probe::{Extent, Prober};
 pub use serve::{ServeError, Tls};
-pub use sluicegate_control_core::Issued;
+pub use sluicegate_control_core::{Issued, probe::Subject};
 pub use start::{Config, ControlPlane};

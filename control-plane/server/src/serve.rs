@@ -139,6 +139,7 @@ impl ControlPlane {
             fleet: self.fleet.clone(),
             standing: self.standing.clone(),
             totals: self.totals.clone(),
+            probes: self.probes.clone(),
             metrics: self.metrics.clone(),
             replica_id: self.policy.replica_id.clone(),
             stopping: stopping.clone(),

@@ -9,6 +9,7 @@ mod doors;
 mod fixture;
 mod node;
 mod policy;
+mod probe;
 mod quota;
 mod stop;
 mod usage;
