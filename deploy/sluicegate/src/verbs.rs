@@ -12,6 +12,7 @@ pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod limit;
 pub(crate) mod nodes;
+pub(crate) mod probe;
 pub(crate) mod resources;
 pub(crate) mod rollback;
 pub(crate) mod schema;
@@ -41,6 +42,7 @@ pub(crate) async fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Watch(args) => Box::pin(watch::run(args)).await,
         Verb::History(args) => Box::pin(history::run(args)).await,
         Verb::Rollback(args) => Box::pin(rollback::run(args)).await,
+        Verb::Probe(args) => Box::pin(probe::run(args)).await,
         Verb::Nodes(args) => Box::pin(nodes::run(args)).await,
         Verb::Key(verb) => Box::pin(key::run(verb)).await,
         Verb::Limit(verb) => Box::pin(limit::run(verb)).await,

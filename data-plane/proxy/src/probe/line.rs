@@ -152,12 +152,7 @@ impl<'a> Line<'a> {
                 biased;
                 () = standing(&mut captured) => {
                     connected = Some(asked.started.elapsed());
-                    let metadata = captured.connection_metadata();
-                    use_before = metadata.as_ref().and_then(Use::of).map(|connection| {
-                        let used = connection.has_answered();
-                        (connection, used)
-                    });
-                    drop(metadata);
+                    use_before = used(&captured);
                     answering.await
                 }
                 answer = &mut answering => answer,
@@ -218,6 +213,13 @@ async fn standing(captured: &mut CaptureConnection) {
     if captured.wait_for_connection_metadata().await.is_none() {
         std::future::pending::<()>().await;
     }
+}
+
+/// The connection that a call goes over, and whether it brought an answer before.
+fn used(captured: &CaptureConnection) -> Option<(Use, bool)> {
+    let connection = captured.connection_metadata().as_ref().and_then(Use::of)?;
+    let used = connection.has_answered();
+    Some((connection, used))
 }
 
 async fn listen(mut listener: Listener, mut body: Decoded, asked: Asked) -> Said {
