@@ -11,6 +11,8 @@
 //!   cut off, frozen and killed.
 //! - `tests/quota`: limits and usage: what is admitted, what is said, what is counted, through crashes
 //!   and outages, on one and several data planes.
+//! - `tests/probe`: what `sluicegate probe` says of sound and of broken upstreams, and what saving that
+//!   changes for callers.
 //! - `tests/durability`: kill -9 during a stream of changes. `SLUICEGATE_APPLIES=N` makes it longer.
 //! - `tests/start`: wrong input at start and in requests, and what is said about it.
 //! - `src/bin/fleet`: measures how fast changes reach data planes under traffic; no test.

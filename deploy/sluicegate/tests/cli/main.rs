@@ -8,6 +8,7 @@ mod fake;
 mod ledger;
 mod limits;
 mod offline;
+mod probe;
 mod program;
 mod read;
 mod trouble;
