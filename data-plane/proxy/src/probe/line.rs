@@ -144,6 +144,7 @@ impl<'a> Line<'a> {
             Err(fault) => return (None, None, Err(fault)),
         };
         let mut captured = capture_connection(&mut request);
+        let begun = Instant::now();
         let mut connected = None;
         let mut use_before = None;
         let answer = async {
@@ -151,7 +152,7 @@ impl<'a> Line<'a> {
             tokio::select! {
                 biased;
                 () = standing(&mut captured) => {
-                    connected = Some(asked.started.elapsed());
+                    connected = Some(begun.elapsed());
                     use_before = used(&captured);
                     answering.await
                 }
