@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that must hold before a change lands: format, lints, licences and crate edges, and all
-# tests, against a real etcd, a real Redis and the official OpenAI SDKs. Starts what it needs on free
+# tests, against a real etcd, a real Redis and the official SDKs of the providers. Starts what it needs on free
 # ports and stops it.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -6,6 +6,7 @@ pub mod chunks;
 pub mod content;
 pub mod finish;
 pub mod images;
+pub mod number;
 pub mod reply;
 pub mod request;
 pub mod support;
@@ -13,6 +14,7 @@ pub mod tools;
 
 pub use chunks::Chunks;
 pub use content::{Media, Part};
+pub use number::Number;
 pub use reply::{Choice, Reply, ToolCall};
 pub use request::{Chat, Message};
 pub use support::Support;

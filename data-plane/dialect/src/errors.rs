@@ -43,6 +43,13 @@ impl Errors {
         self.understand(200, &HeaderMap::new(), stated)
     }
 
+    /// The same of an event whose name is the error's code.
+    pub fn named_event(&self, name: &str, data: &[u8]) -> Fault {
+        let mut stated = stated::in_refusal(&HeaderMap::new(), data);
+        stated.kind = Some(name.to_owned());
+        self.understand(200, &HeaderMap::new(), stated)
+    }
+
     /// Understands what was found in an error body, or is known without one.
     pub fn understand(&self, status: u16, headers: &HeaderMap, stated: Stated) -> Fault {
         // A status within the body, as some servers have under 200.

@@ -98,3 +98,6 @@ fn name(mut headers: Bytes) -> Result<String, FrameError> {
 fn take(bytes: &mut Bytes, length: usize) -> Option<Bytes> {
     (bytes.len() >= length).then(|| bytes.split_to(length))
 }
+
+#[cfg(test)]
+mod tests;

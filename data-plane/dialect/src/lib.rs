@@ -4,21 +4,29 @@
 //! that lists them. Callers speak OpenAI's form; where a format is another, [`chat`] and
 //! [`embedding`] stand in the middle. [`errors`] is how all of them say what went wrong.
 
+pub mod anthropic_messages;
 pub mod auth;
+pub mod azure_openai;
+pub mod bedrock_converse;
 pub mod call;
 pub mod chat;
+pub mod dashscope_native;
 pub mod dialect;
 pub mod embedding;
+pub mod ernie_v1;
 pub mod errors;
 pub mod eventstream;
 pub mod fault;
 pub mod fill;
 pub mod frame;
+pub mod gemini_generate;
 pub mod json;
 pub mod openai_chat;
+mod path;
 pub mod prompt;
 pub mod redact;
 pub mod registry;
+pub mod sigv4;
 pub mod splice;
 pub mod sse;
 mod wait;

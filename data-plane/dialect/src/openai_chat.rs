@@ -4,6 +4,7 @@
 mod chunk;
 mod finish;
 mod members;
+mod parts;
 mod repair;
 pub(crate) mod request;
 pub(crate) mod response;
@@ -47,7 +48,7 @@ impl Dialect for OpenAiChat {
     }
 
     fn place(&self, endpoint: Endpoint) -> Option<Place> {
-        self.0.serves(endpoint).then(|| Place::At(endpoint.path()))
+        self.0.path(endpoint).map(Place::At)
     }
 
     fn auth(&self, scheme: &AuthScheme<'_>) -> Result<Proof, AuthError> {

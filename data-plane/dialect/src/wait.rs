@@ -150,7 +150,7 @@ fn in_words(message: &str, now: SystemTime) -> Option<Duration> {
         ["in" | "after", amount] => {
             let amount = amount.trim_end_matches(END);
             let unit = words.get(index + 2).map(|word| word.trim_end_matches(END));
-            compound(amount).or_else(|| spelt(amount, unit?))
+            compound(amount).or_else(|| clock(amount)).or_else(|| spelt(amount, unit?))
         }
         _ => None,
     });
@@ -178,6 +178,17 @@ fn date_in_words(words: &[&str]) -> Option<Timestamp> {
             _ => None,
         }
     })
+}
+
+/// `02:11:55`: hours, minutes and seconds.
+fn clock(text: &str) -> Option<Duration> {
+    let (hours, rest) = text.split_once(':')?;
+    let (minutes, last) = rest.split_once(':')?;
+    let number = |text: &str| text.parse::<u32>().ok();
+    let hours = Duration::from_secs(u64::from(number(hours)?) * 3600);
+    let total =
+        hours + Duration::from_secs(u64::from(number(minutes)?) * 60 + u64::from(number(last)?));
+    (total > Duration::ZERO).then_some(total)
 }
 
 /// "37" "seconds".
@@ -266,6 +277,8 @@ mod tests {
         );
         check(none, &[], Some("Access returns on 2026-09-02 at 00:00 UTC."), Some(50_400_000));
         check(none, &[], Some("Access returned on 2026-08-02 at 00:00 UTC."), None);
+        check(none, &[], Some("Calls are free again in 02:11:55."), Some(7_915_000));
+        check(none, &[], Some("no calls in 00:00:00"), None);
         check(none, &[], Some("error in line 3"), None);
         check(none, &[], None, None);
     }

@@ -506,7 +506,7 @@ fn c2_trap_7_vllm_has_several_envelopes_of_one_error() {
                 ModelMissing,
                 PAIR,
             ),
-            (404, r#"{"detail":"Not Found"}"#, ModelMissing, PAIR),
+            (404, r#"{"detail":"Not Found"}"#, ProviderError, NOBODY),
             (
                 422,
                 r#"{"detail":[{"loc":["body","messages"],"msg":"field required"}]}"#,

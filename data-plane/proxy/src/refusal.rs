@@ -411,7 +411,13 @@ fn upstream(fault: &Fault) -> Shown {
     };
     // What the upstream asks for holds for every failure that is worth a retry.
     let asked = fault.wait.map(|asked| asked.min(LONGEST));
-    let retry = if fault.outcome.may_fail_over() { asked.or(wait) } else { None };
+    // How long a key rests that may not do this is nothing to wait for.
+    let passes = fault.outcome.may_fail_over()
+        && !matches!(
+            fault.outcome,
+            Outcome::KeyRefused | Outcome::PermissionDenied | Outcome::ModelMissing
+        );
+    let retry = if passes { asked.or(wait) } else { None };
     Shown {
         status,
         kind,

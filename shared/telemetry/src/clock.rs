@@ -9,6 +9,11 @@ pub fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }
 
+/// Now, for signatures and dates.
+pub fn now() -> SystemTime {
+    UNIX_EPOCH + since_epoch()
+}
+
 /// Milliseconds since the Unix epoch.
 pub fn unix_ms() -> u64 {
     u64::try_from(since_epoch().as_millis()).unwrap_or(u64::MAX)

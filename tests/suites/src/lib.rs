@@ -7,6 +7,8 @@
 //!   structs in `tests/cases/{table,request,script,expect}.rs` say what each member means.
 //!   `SLUICEGATE_CASES=PART` plays only the cases whose id has that part.
 //! - `tests/sdk`: the official OpenAI SDKs against a gateway that was started without configuration.
+//! - `tests/sdk_providers`: the official SDKs of the providers against the fakes that other suites
+//!   use in their place.
 //! - `tests/cluster`: etcd, a control plane and three data planes, while parts of them are changed,
 //!   cut off, frozen and killed.
 //! - `tests/quota`: limits and usage: what is admitted, what is said, what is counted, through crashes
@@ -27,3 +29,4 @@
 
 pub mod admin;
 pub mod config;
+pub mod sdk;

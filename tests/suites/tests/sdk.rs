@@ -8,42 +8,32 @@
     reason = "tests run outside the gateway, and what goes wrong in a helper fails its test"
 )]
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use sluicegate_suites::sdk;
 use sluicegate_testkit::client::{Reply, Request, exchange};
-use sluicegate_testkit::cluster::{Standalone, finish};
+use sluicegate_testkit::cluster::{CliOutput, Standalone, finish};
 use sluicegate_testkit::openai;
 use tempfile::TempDir;
-use tokio::sync::Mutex;
 
 const LIMIT: Duration = Duration::from_secs(20);
-/// How long an SDK may take for all its checks, and longer when it must be installed first.
-const SDK_LIMIT: Duration = Duration::from_secs(120);
-const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 
 /// The model that a gateway without configuration serves.
 const MODEL: &str = "demo";
 
-/// One installation at a time.
-static INSTALLING: Mutex<()> = Mutex::const_new(());
-
 #[tokio::test]
 async fn a1_the_python_sdk_works() {
-    environment().await;
-    let sdk = root().join("target/sdk/python/bin/python");
-    check(&sdk, &root().join("tests/sdk/check.py"), &root()).await;
+    let gateway = Fresh::start().await;
+    let output = sdk::python("check.py", &gateway.arguments()).await.unwrap();
+    gateway.passed(&output);
 }
 
 #[tokio::test]
 async fn a1_the_node_sdk_works() {
-    environment().await;
-    // Node looks for packages beside the script.
-    let folder = root().join("target/sdk/node");
-    let script = folder.join("check.mjs");
-    std::fs::copy(root().join("tests/sdk/check.mjs"), &script).unwrap();
-    check(Path::new("node"), &script, &folder).await;
+    let gateway = Fresh::start().await;
+    let output = sdk::node("check.mjs", &gateway.arguments()).await.unwrap();
+    gateway.passed(&output);
 }
 
 #[tokio::test]
@@ -97,32 +87,36 @@ async fn a1_the_printed_curl_line_works() {
     assert!(text.is_some_and(|text| text.contains("hello")), "{answer}");
 }
 
-/// Runs an SDK's checks against a fresh gateway.
-async fn check(sdk: &Path, script: &Path, cwd: &Path) {
-    let folder = TempDir::with_prefix("sluicegate-sdk-").unwrap();
-    let gateway = Standalone::unconfigured(&[], folder.path()).await.unwrap();
-    let mut command = Command::new(sdk);
-    command
-        .arg(script)
-        .args([&format!("http://{}/v1", gateway.traffic()), &key(&folder), MODEL])
-        .current_dir(cwd)
-        .env("NO_PROXY", "127.0.0.1");
-    let output = finish(command, SDK_LIMIT).await.unwrap();
-    println!("{}", output.said());
-    assert!(
-        output.status.success() && output.stdout.contains("ok   chat"),
-        "{}\n{}",
-        output.said(),
-        gateway.last_words()
-    );
+/// A gateway without configuration, for an SDK's checks.
+struct Fresh {
+    gateway: Standalone,
+    base_url: String,
+    key: String,
+    _folder: TempDir,
 }
 
-/// Makes the SDKs' environments; nothing when they stand.
-async fn environment() {
-    let _installing = INSTALLING.lock().await;
-    let script = Command::new(root().join("tests/sdk/environment.sh"));
-    let output = finish(script, INSTALL_LIMIT).await.unwrap();
-    assert!(output.status.success(), "{}", output.said());
+impl Fresh {
+    async fn start() -> Self {
+        let folder = TempDir::with_prefix("sluicegate-sdk-").unwrap();
+        let gateway = Standalone::unconfigured(&[], folder.path()).await.unwrap();
+        let base_url = format!("http://{}/v1", gateway.traffic());
+        Self { gateway, base_url, key: key(&folder), _folder: folder }
+    }
+
+    fn arguments(&self) -> [&str; 3] {
+        [&self.base_url, &self.key, MODEL]
+    }
+
+    #[track_caller]
+    fn passed(&self, output: &CliOutput) {
+        println!("{}", output.said());
+        assert!(
+            output.status.success() && output.stdout.contains("ok   chat"),
+            "{}\n{}",
+            output.said(),
+            self.gateway.last_words()
+        );
+    }
 }
 
 /// Both ways of answering, with the demo's own words in both.
@@ -144,9 +138,4 @@ async fn ask(gateway: &Standalone, key: &str, stream: bool) -> Reply {
 fn key(folder: &TempDir) -> String {
     let text = std::fs::read_to_string(folder.path().join("gateway/quickstart.key")).unwrap();
     text.trim().to_owned()
-}
-
-/// The root of the repository.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }

@@ -19,6 +19,7 @@ pub mod net;
 pub mod openai;
 pub mod port;
 pub mod process;
+pub mod providers;
 pub mod record;
 pub mod redis;
 pub mod sse;

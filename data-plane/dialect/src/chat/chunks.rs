@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use sluicegate_model::Usage;
 
 use super::reply::{
@@ -47,6 +48,8 @@ struct State {
 struct Delta<'a> {
     index: usize,
     delta: Inner<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logprobs: Option<&'a RawValue>,
     finish_reason: Option<&'a str>,
 }
 
@@ -170,6 +173,20 @@ impl Chunks {
         }
     }
 
+    /// Log-probabilities of the text that was written last, in OpenAI's form.
+    pub fn logprobs(&mut self, choice: usize, logprobs: &RawValue) {
+        self.begin(choice);
+        let inner = Inner { content: Some("".into()), ..Inner::default() };
+        // A line end would end the line of the event, too. In JSON it is mere space.
+        let on_one_line = logprobs.get().replace(['\n', '\r'], " ");
+        self.write_choice(Delta {
+            index: choice,
+            delta: inner,
+            logprobs: serde_json::from_str(&on_one_line).ok(),
+            finish_reason: None,
+        });
+    }
+
     /// Has the choice called a tool?
     pub fn has_tools(&self, choice: usize) -> bool {
         self.choices.get(choice).is_some_and(|state| state.tools > 0)
@@ -243,9 +260,13 @@ impl Chunks {
     }
 
     fn delta(&mut self, index: usize, delta: Inner<'_>, finish_reason: Option<&str>) {
+        self.write_choice(Delta { index, delta, logprobs: None, finish_reason });
+    }
+
+    fn write_choice(&mut self, choice: Delta<'_>) {
         self.open();
         self.out.put_slice(b"\"choices\":[");
-        self.write(&Delta { index, delta, finish_reason });
+        self.write(&choice);
         self.out.put_slice(if self.include_usage { b"],\"usage\":null}\n\n" } else { b"]}\n\n" });
     }
 
@@ -317,5 +338,27 @@ impl<T: Translates> StreamReader for T {
 
     fn output_chars(&self) -> u64 {
         self.chunks().chars()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::Endpoint;
+
+    #[test]
+    fn log_probabilities_stay_on_the_line_of_their_event() {
+        let call = Call::parse(Endpoint::Chat, Bytes::from_static(b"{\"model\":\"m\"}")).unwrap();
+        let mut chunks = Chunks::new(&call);
+        let raw = RawValue::from_string("{\"content\":\r\n[1.0]}".to_owned()).unwrap();
+        chunks.text(0, "A");
+        chunks.logprobs(0, &raw);
+        let StreamEvent::Content(wire) = chunks.event() else { panic!("nothing was written") };
+        let text = std::str::from_utf8(&wire).unwrap();
+        assert!(
+            text.contains(r#""delta":{"content":""},"logprobs":{"content":  [1.0]}"#),
+            "{text}"
+        );
+        assert_eq!(text.matches("data: ").count(), text.matches('\n').count() / 2);
     }
 }

@@ -16,7 +16,10 @@ pub enum Finish {
 /// A format's words and what they mean.
 pub type Finishes = &'static [(&'static str, Finish)];
 
-/// Looks a word up; one that nobody has heard of is a plain stop.
+/// OpenAI's own words.
+const KNOWN: [&str; 5] = ["stop", "length", "tool_calls", "content_filter", "function_call"];
+
+/// Looks a word up; OpenAI's own stay, and one that nobody has heard of is a plain stop.
 ///
 /// # Errors
 /// When it says that the answer is not whole.
@@ -26,6 +29,6 @@ pub fn read(table: Finishes, word: &str) -> Result<&'static str, Fault> {
         Some((_, Finish::Failed(outcome))) => {
             Err(Fault::new(*outcome, format!("the provider gave up with finish reason '{word}'")))
         }
-        None => Ok("stop"),
+        None => Ok(KNOWN.into_iter().find(|known| *known == word).unwrap_or("stop")),
     }
 }

@@ -75,8 +75,19 @@ fn unwrapped(value: Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// Finds the error in an object; the first envelope that fits.
+/// Finds the error in an object, and in the message of one that a proxy wrapped as text.
 fn find(object: &Map<String, Value>) -> Option<Stated> {
+    let found = envelope(object)?;
+    let wrapped = found.message.as_deref().filter(|text| text.trim_start().starts_with('{'));
+    let inner = wrapped.and_then(|text| match serde_json::from_str(text).ok()? {
+        Value::Object(inner) => envelope(&inner).filter(|inner| inner.message.is_some()),
+        _ => None,
+    });
+    Some(inner.unwrap_or(found))
+}
+
+/// The first envelope that fits.
+fn envelope(object: &Map<String, Value>) -> Option<Stated> {
     match object.get("error") {
         // Two levels, where a stream's error stands in an event of its own.
         Some(Value::Object(error)) => match error.get("error") {

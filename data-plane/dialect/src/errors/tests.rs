@@ -31,6 +31,12 @@ fn every_envelope_is_found() {
     check(r#"{"statusCode":401,"message":"m"}"#, Some("m"), None);
     check(r#"[{"error":{"message":"m"}}]"#, Some("m"), None);
     check(r#"{"type":"error","error":{"type":"t","message":"m"}}"#, Some("m"), Some("t"));
+    check(
+        r#"{"error":{"message":"{\n \"error\": {\"message\": \"m\", \"code\": 429}}\n","code":9}}"#,
+        Some("m"),
+        Some("429"),
+    );
+    check(r#"{"error":{"message":"{\"x\":1}","code":9}}"#, Some("{\"x\":1}"), Some("9"));
     check(r#""text""#, Some("text"), None);
     check("\n\n {\"error\":\"m\"}", Some("m"), None);
     check(

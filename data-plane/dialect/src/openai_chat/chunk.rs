@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use sluicegate_model::Usage;
 
-use super::repair::Repair;
+use super::{parts, repair::Repair};
 use crate::{
     errors::is_truthy,
     json::{JsonError, Kind, Scanner, Str, whole_number},
@@ -26,7 +26,7 @@ pub(crate) struct Facts {
     /// Every finish reason: where its value stands, quotes included, and its text.
     pub(crate) finish: Vec<(Range<usize>, String)>,
     pub(crate) usage: Option<Usage>,
-    /// Raw value of a truthy `error` member.
+    /// Raw value of a truthy `error` member, or of a `base_resp`, which may be one.
     pub(crate) error: Option<Range<usize>>,
     /// Characters of text, reasoning and arguments.
     pub(crate) chars: u64,
@@ -70,7 +70,8 @@ pub(crate) fn read(text: &[u8], repair: &mut Repair) -> Result<Facts, JsonError>
             }
             _ => {
                 let span = scanner.skip()?;
-                if name.is("error") && is_truthy(scanner.slice(span.clone())) {
+                let error = name.is("error") && is_truthy(scanner.slice(span.clone()));
+                if error || name.is("base_resp") {
                     facts.error = Some(span);
                 }
                 Ok(())
@@ -101,10 +102,10 @@ fn choice(
                 index = number.and_then(|number| usize::try_from(number).ok()).unwrap_or(position);
             }
             Kind::Object if name.is("delta") => {
-                has_content |= content(scanner, Some((repair, index)), facts)?;
+                has_content |= content(scanner, repair, Some(index), facts)?;
             }
             Kind::Object if name.is("message") => {
-                has_content |= content(scanner, None, facts)?;
+                has_content |= content(scanner, repair, None, facts)?;
             }
             Kind::String if name.is("text") => {
                 let text = scanner.string()?;
@@ -137,14 +138,16 @@ fn choice(
     Ok(())
 }
 
-/// Does a delta or message say anything? Roles, nulls and empty values do not.
-/// Fragments of tool calls in a delta are repaired.
+/// Does a delta or message say anything? Roles, nulls and empty values do not. What clients could
+/// not read is repaired; of a delta, `fragment` is its choice, and its tool calls are fragments.
 fn content(
     scanner: &mut Scanner<'_>,
-    mut repair: Option<(&mut Repair, usize)>,
+    repair: &mut Repair,
+    fragment: Option<usize>,
     facts: &mut Facts,
 ) -> Result<bool, JsonError> {
     let mut says = false;
+    let mut alias = None;
     scanner.object(|scanner, name| {
         match scanner.kind()? {
             Kind::String => {
@@ -153,12 +156,24 @@ fn content(
                     says = true;
                     facts.chars += chars(text);
                 }
+                if repair.is_reasoning(name) {
+                    alias = Some(scanner.span_of(name));
+                }
+            }
+            Kind::Array if name.is("content") => {
+                let member = scanner.span_of(name);
+                let span = scanner.skip()?;
+                says |= span.len() > 2;
+                facts.chars += span.len() as u64;
+                if let Some(plain) = parts::plain(scanner.slice(span.clone())) {
+                    facts.splices.replace(member.start..span.end, plain);
+                }
             }
             Kind::Array if name.is("tool_calls") => {
                 let start = scanner.at();
-                match &mut repair {
-                    Some((repair, choice)) => {
-                        repair.tool_calls(scanner, *choice, &mut facts.splices)?;
+                match fragment {
+                    Some(choice) => {
+                        repair.tool_calls(scanner, choice, &mut facts.splices)?;
                     }
                     None => {
                         scanner.skip()?;
@@ -184,6 +199,9 @@ fn content(
         }
         Ok(())
     })?;
+    if let Some(name) = alias {
+        facts.splices.replace(name, "\"reasoning_content\"");
+    }
     Ok(says)
 }
 

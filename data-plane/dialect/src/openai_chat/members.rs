@@ -24,7 +24,9 @@ pub(super) fn apply(
     let mut out = Vec::new();
     for (name, rule) in variant.members {
         let Some((index, value)) = call.member(name) else { continue };
-        if value == b"null" && !matches!(rule, Rule::Drop | Rule::Rename(_)) {
+        if out.contains(&index)
+            || (value == b"null" && !matches!(rule, Rule::Drop | Rule::Rename(_)))
+        {
             continue;
         }
         let Some(member) = call.members.get(index) else { continue };
@@ -51,6 +53,25 @@ pub(super) fn apply(
                     splices.replace(member.value.clone(), format!("\"{other}\""));
                 }
             }
+            Rule::Becomes(other, _) if call.member(other).is_some() => {
+                out.push(index);
+                dropped.push(Cow::Borrowed(*name));
+            }
+            Rule::Becomes(other, values) => {
+                let spelt = values.iter().find(|(from, _)| value == from.as_bytes());
+                if let Some((_, to)) = spelt.or(values.last()) {
+                    splices.replace(member.name.clone(), format!("\"{other}\""));
+                    splices.replace(member.value.clone(), *to);
+                }
+            }
+            Rule::NoToolChoice => match value {
+                b"\"auto\"" => {}
+                b"\"none\"" => {
+                    let gone = ["tools", "tool_choice", "parallel_tool_calls"];
+                    out.extend(gone.iter().filter_map(|name| Some(call.member(name)?.0)));
+                }
+                _ => return Err(Unfit::unsupported(*name, "it chooses tools by itself")),
+            },
             Rule::Only(values, why) => {
                 if !values.iter().any(|allowed| value == allowed.as_bytes()) {
                     return Err(Unfit::unsupported(*name, why));
@@ -177,6 +198,18 @@ mod tests {
             assert_eq!(body, expected);
             assert_eq!(left_out, dropped);
         }
+    }
+
+    #[test]
+    fn c1_tools_that_must_not_be_called_are_not_there() {
+        let body = r#"{"model":"m","tools":[{}],"tool_choice":"none","parallel_tool_calls":false}"#;
+        assert_eq!(sent("ollama", body).unwrap().0, r#"{"model":"m"}"#);
+        assert_eq!(sent("zhipu-glm", body).unwrap(), (r#"{"model":"m"}"#.to_owned(), Vec::new()));
+        let effort = |word: &str| {
+            sent("zhipu-glm", &format!(r#"{{"model":"m","reasoning_effort":"{word}"}}"#)).unwrap().0
+        };
+        assert_eq!(effort("none"), r#"{"model":"m","thinking":{"type":"disabled"}}"#);
+        assert_eq!(effort("high"), r#"{"model":"m","thinking":{"type":"enabled"}}"#);
     }
 
     #[test]

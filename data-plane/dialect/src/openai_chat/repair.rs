@@ -4,19 +4,31 @@
 //! `arguments` that are null, or an object; a `function` that is null; no `type` on the first
 //! fragment. What is in order stays as it is.
 
+use super::variant::Variant;
 use crate::{
-    json::{JsonError, Kind, Scanner},
+    json::{JsonError, Kind, Scanner, Str},
     splice::Splices,
 };
 
 /// What must be known of the fragments before.
 #[derive(Debug, Default)]
 pub(super) struct Repair {
+    /// What the server calls the text of thoughts, where that is not `reasoning_content`.
+    reasoning: Option<&'static str>,
     /// Calls that were begun in each choice, by the choice's index.
     begun: Vec<(usize, usize)>,
 }
 
 impl Repair {
+    pub(super) fn new(variant: &Variant) -> Self {
+        Self { reasoning: variant.reasoning, begun: Vec::new() }
+    }
+
+    /// Is it the server's own word for `reasoning_content`?
+    pub(super) fn is_reasoning(&self, name: Str<'_>) -> bool {
+        self.reasoning.is_some_and(|word| name.is(word))
+    }
+
     /// Reads the list of tool calls that the scanner is at, and notes what must be changed.
     pub(super) fn tool_calls(
         &mut self,

@@ -17,7 +17,7 @@ pub(crate) fn read(variant: &Variant, endpoint: Endpoint, body: &Bytes) -> Resul
         // A server that gave up waiting for its model.
         return Err(Fault::new(Outcome::Timeout, "the provider answered 200 with an empty body"));
     }
-    let Ok(mut facts) = chunk::read(&body, &mut Repair::default()) else {
+    let Ok(mut facts) = chunk::read(&body, &mut Repair::new(variant)) else {
         return failed("the provider answered 200 with a body that is not JSON");
     };
     if facts.error.is_some()

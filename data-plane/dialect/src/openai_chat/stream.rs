@@ -31,7 +31,7 @@ impl Reader {
         Self {
             variant,
             hide_usage,
-            repair: Repair::default(),
+            repair: Repair::new(variant),
             usage: None,
             reason: None,
             named: 0,

@@ -4,12 +4,13 @@
 mod deepseek;
 mod doubao_ark;
 mod generic;
+mod minimax;
 mod mistral;
 mod moonshot;
 mod ollama;
 mod openai;
 mod qianfan_v2;
-mod qwen;
+pub(crate) mod qwen;
 mod sglang;
 mod vllm;
 mod zhipu_glm;
@@ -23,7 +24,7 @@ use crate::{
 pub(crate) use generic::FINISHES;
 
 /// Every variant. The first makes no assumption.
-pub const ALL: [&Variant; 12] = [
+pub const ALL: [&Variant; 13] = [
     &generic::VARIANT,
     &openai::VARIANT,
     &deepseek::VARIANT,
@@ -33,6 +34,7 @@ pub const ALL: [&Variant; 12] = [
     &qianfan_v2::VARIANT,
     &moonshot::VARIANT,
     &mistral::VARIANT,
+    &minimax::VARIANT,
     &vllm::VARIANT,
     &sglang::VARIANT,
     &ollama::VARIANT,
@@ -55,6 +57,10 @@ pub struct Variant {
     pub ask_usage: bool,
     /// Endpoints that it lacks.
     pub lacks: &'static [Endpoint],
+    /// Where chats are, below the base URL, if not where OpenAI has them.
+    pub chat_path: Option<&'static str>,
+    /// What it calls the text of thoughts, where that is not `reasoning_content`.
+    pub reasoning: Option<&'static str>,
     /// Its own words for the end of an answer, before those that all servers share.
     pub finishes: Finishes,
 }
@@ -71,12 +77,16 @@ impl Variant {
             cap: Cap::MaxTokens,
             ask_usage: true,
             lacks: &[],
+            chat_path: None,
+            reasoning: None,
             finishes: &[],
         }
     }
 
-    pub(super) fn serves(&self, endpoint: Endpoint) -> bool {
-        !self.lacks.contains(&endpoint)
+    /// The path of an endpoint below the base URL; `None` where it lacks it.
+    pub(super) fn path(&self, endpoint: Endpoint) -> Option<&'static str> {
+        let own = self.chat_path.filter(|_| endpoint == Endpoint::Chat);
+        (!self.lacks.contains(&endpoint)).then(|| own.unwrap_or(endpoint.path()))
     }
 }
 
@@ -93,6 +103,12 @@ pub enum Rule {
     Words(&'static [(&'static str, &'static str)]),
     /// Refused unless its value, as it is spelt, is one of these.
     Only(&'static [&'static str], &'static str),
+    /// Another member stands for it: for each of its values, as they are spelt, what that one is;
+    /// for every other, the last.
+    Becomes(&'static str, &'static [(&'static str, &'static str)]),
+    /// How tools are chosen, where the server chooses by itself: `none` takes the tools out, what
+    /// would force a call is refused.
+    NoToolChoice,
     /// Refused where it is an object of this `type`.
     NoType(&'static str, &'static str),
 }

@@ -8,6 +8,7 @@
 //! | `case.json` | optional: `endpoint`, upstream `model`, `status` and `headers` of the answer |
 //! | `sent.json` | what goes upstream: `path`, `headers`, `body`, `dropped` |
 //! | `answer.json`, `stream.sse` or `stream.b64` | what the upstream answers |
+//! | `stream.aws` | the same in Amazon's binary form, a line for each message: its type, its name, its payload |
 //! | `caller.json` or `caller.sse` | what the caller gets |
 //! | `facts.json` | usage, finish reason, proof; or the failure that it is |
 //!
@@ -15,8 +16,15 @@
 //! `SLUICEGATE_BLESS=1` the files of the second half are written anew, to be looked at before they are
 //! committed.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests fail where they panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::string_slice,
+    reason = "tests fail where they panic"
+)]
 
+mod amazon;
+mod mutated;
 mod play;
 mod segments;
 
@@ -67,4 +75,12 @@ fn c4_streams_read_the_same_however_they_are_cut() {
     }
     assert!(streams > 0);
     println!("{streams} streams, {random} random segmentations of each");
+}
+
+/// What upstreams send may be anything: readers fail, they never panic.
+#[test]
+fn c3_damaged_answers_are_read_without_a_panic() {
+    for transcript in transcripts() {
+        mutated::check(&transcript, 60);
+    }
 }

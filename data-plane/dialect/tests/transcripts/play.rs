@@ -11,16 +11,18 @@ use sluicegate_dialect::{
 };
 use sluicegate_model::{Profile, Usage};
 
+use crate::amazon;
+
 /// One folder.
 pub(crate) struct Transcript {
     pub(crate) name: String,
     folder: PathBuf,
-    dialect: &'static dyn Dialect,
-    call: Call,
+    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) call: Call,
     model: String,
     status: u16,
-    headers: HeaderMap,
-    answer: Option<Bytes>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) answer: Option<Bytes>,
     pub(crate) stream: Option<Bytes>,
 }
 
@@ -60,6 +62,8 @@ impl Transcript {
                 text.into_iter().filter(|byte| !byte.is_ascii_whitespace()).collect();
             STANDARD.decode(text).unwrap()
         });
+        let amazon =
+            file("stream.aws").map(|text| amazon::encoded(std::str::from_utf8(&text).unwrap()));
         Self {
             dialect,
             model: case["model"].as_str().unwrap_or(&call.model).to_owned(),
@@ -67,7 +71,7 @@ impl Transcript {
             status: case["status"].as_u64().map_or(200, |status| status.try_into().unwrap()),
             headers,
             answer: file("answer.json").map(Bytes::from),
-            stream: file("stream.sse").or(encoded).map(Bytes::from),
+            stream: file("stream.sse").or(encoded).or(amazon).map(Bytes::from),
             folder: folder.to_owned(),
             name,
         }
@@ -191,7 +195,7 @@ impl Transcript {
 
     fn compare(&self, file: &str, seen: &str, faults: &mut Vec<String>) {
         let path = self.folder.join(file);
-        if std::env::var_os("SLUICEGATE_BLESS").is_some() {
+        if std::env::var("SLUICEGATE_BLESS").is_ok_and(|set| !set.is_empty()) {
             std::fs::write(&path, seen).unwrap();
             return;
         }

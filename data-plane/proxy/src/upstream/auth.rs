@@ -11,8 +11,12 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use serde::Deserialize;
-use sluicegate_dialect::{AwsKey, Exchange, Fault, Proof};
+use sluicegate_dialect::{
+    AwsKey, Exchange, Fault, Proof,
+    sigv4::{self, Signable},
+};
 use sluicegate_model::{Outcome, resource, secret::Secret};
+use sluicegate_telemetry::clock;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Client, Clients};
@@ -71,8 +75,21 @@ impl Signer {
     }
 }
 
-fn signed(key: &AwsKey, _: &mut Request<Full<Bytes>>, _: &Bytes) -> Result<(), Fault> {
-    Err(Fault::new(Outcome::KeyRefused, format!("{} requests cannot be signed", key.service)))
+/// Signs everything that the request has by now.
+fn signed(key: &AwsKey, request: &mut Request<Full<Bytes>>, body: &Bytes) -> Result<(), Fault> {
+    let signable = Signable {
+        method: request.method(),
+        uri: request.uri(),
+        headers: request.headers(),
+        body,
+        at: clock::now(),
+    };
+    let headers = sigv4::sign(key, &signable)
+        .map_err(|error| Fault::new(Outcome::KeyRefused, error.to_string()))?;
+    for (name, value) in headers {
+        request.headers_mut().insert(name, value);
+    }
+    Ok(())
 }
 
 /// Every token that a policy ever needed, so that a change of policy keeps them.

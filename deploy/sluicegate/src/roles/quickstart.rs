@@ -8,6 +8,9 @@ use std::fmt::Write;
 struct Known {
     variable: &'static str,
     name: &'static str,
+    dialect: &'static str,
+    /// Which server of the dialect; empty: it has but one.
+    variant: &'static str,
     base_url: &'static str,
     /// The model that the curl line asks for.
     model: &'static str,
@@ -15,17 +18,39 @@ struct Known {
     patterns: &'static [&'static str],
 }
 
-const KNOWN: [Known; 4] = [
+const KNOWN: [Known; 9] = [
     Known {
         variable: "OPENAI_API_KEY",
         name: "openai",
+        dialect: "openai-chat",
+        variant: "openai",
         base_url: "https://api.openai.com/v1",
         model: "gpt-4o-mini",
         patterns: &["gpt-*", "o1*", "o3*", "o4*", "chatgpt-*", "text-embedding-*"],
     },
     Known {
+        variable: "ANTHROPIC_API_KEY",
+        name: "anthropic",
+        dialect: "anthropic-messages",
+        variant: "",
+        base_url: "https://api.anthropic.com/v1",
+        model: "claude-haiku-4-5",
+        patterns: &["claude-*"],
+    },
+    Known {
+        variable: "GEMINI_API_KEY",
+        name: "gemini",
+        dialect: "gemini-generate",
+        variant: "",
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        model: "gemini-2.5-flash",
+        patterns: &["gemini-*"],
+    },
+    Known {
         variable: "DEEPSEEK_API_KEY",
         name: "deepseek",
+        dialect: "openai-chat",
+        variant: "deepseek",
         base_url: "https://api.deepseek.com/v1",
         model: "deepseek-chat",
         patterns: &["deepseek-*"],
@@ -33,13 +58,44 @@ const KNOWN: [Known; 4] = [
     Known {
         variable: "DASHSCOPE_API_KEY",
         name: "dashscope",
+        dialect: "openai-chat",
+        variant: "qwen",
         base_url: "https://dashscope.aliyuncs.com/compatible-mode/v1",
         model: "qwen-plus",
         patterns: &["qwen*", "text-embedding-v*"],
     },
     Known {
+        variable: "ARK_API_KEY",
+        name: "ark",
+        dialect: "openai-chat",
+        variant: "doubao-ark",
+        base_url: "https://ark.cn-beijing.volces.com/api/v3",
+        model: "doubao-seed-1-6",
+        patterns: &["doubao-*", "ep-*"],
+    },
+    Known {
+        variable: "ZHIPUAI_API_KEY",
+        name: "zhipu",
+        dialect: "openai-chat",
+        variant: "zhipu-glm",
+        base_url: "https://open.bigmodel.cn/api/paas/v4",
+        model: "glm-4-flash",
+        patterns: &["glm-*", "embedding-*"],
+    },
+    Known {
+        variable: "MOONSHOT_API_KEY",
+        name: "moonshot",
+        dialect: "openai-chat",
+        variant: "moonshot",
+        base_url: "https://api.moonshot.cn/v1",
+        model: "kimi-latest",
+        patterns: &["kimi-*", "moonshot-*"],
+    },
+    Known {
         variable: "MISTRAL_API_KEY",
         name: "mistral",
+        dialect: "openai-chat",
+        variant: "mistral",
         base_url: "https://api.mistral.ai/v1",
         model: "mistral-small-latest",
         patterns: &["mistral-*", "codestral-*"],
@@ -74,10 +130,14 @@ pub(super) fn quickstart(is_set: impl Fn(&str) -> bool, demo_address: &str) -> Q
     let mut models = String::from("models:\n");
     // Writing into a string cannot fail.
     for known in &present {
-        let Known { variable, name, base_url, model, patterns } = known;
+        let Known { variable, name, dialect, variant, base_url, model, patterns } = known;
+        let variant = match *variant {
+            "" => String::new(),
+            variant => format!("    variant: {variant}\n"),
+        };
         let _infallible = writeln!(
             providers,
-            "  - name: {name}\n    dialect: openai-chat\n    base_url: {base_url}\n    keys:\n      - {{ name: env, secret: {{ env: {variable} }} }}"
+            "  - name: {name}\n    dialect: {dialect}\n{variant}    base_url: {base_url}\n    keys:\n      - {{ name: env, secret: {{ env: {variable} }} }}"
         );
         let aliases = patterns.iter().map(|p| format!("\"{p}\"")).collect::<Vec<_>>().join(", ");
         let _infallible = writeln!(

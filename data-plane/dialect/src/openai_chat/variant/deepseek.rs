@@ -4,8 +4,8 @@
 //! Sources: DeepSeek's API documentation (error codes, rate limit, thinking mode).
 
 use sluicegate_model::Outcome::{
-    ContentFiltered, ContextTooLong, InvalidRequest, KeyRefused, Overloaded, ProviderError,
-    QuotaExhausted, RateLimited,
+    ContentFiltered, ContextTooLong, InvalidRequest, KeyRefused, ModelMissing, Overloaded,
+    ProviderError, QuotaExhausted, RateLimited,
 };
 
 use super::{Rule, Variant};
@@ -38,6 +38,7 @@ const ROWS: &[Row] = &[
     any().at(402).means(QuotaExhausted).of(Account),
     any().at(400).saying(&["maximum context length"]).means(ContextTooLong),
     any().at(400).saying(&["Content Exists Risk"]).means(ContentFiltered),
+    any().at(400).saying(&["Model Not Exist"]).means(ModelMissing),
     any().at(400).means(InvalidRequest),
     any().at(422).means(InvalidRequest),
     any().at(429).means(RateLimited).of(Account).rest_s(1),

@@ -4,8 +4,8 @@
 //! Sources: Mistral's error glossary and API reference.
 
 use sluicegate_model::Outcome::{
-    ContextTooLong, InvalidRequest, KeyRefused, Overloaded, PermissionDenied, ProviderError,
-    QuotaExhausted, RateLimited,
+    ContextTooLong, InvalidRequest, KeyRefused, ModelMissing, Overloaded, PermissionDenied,
+    ProviderError, QuotaExhausted, RateLimited,
 };
 
 use super::{Rule, Variant};
@@ -34,7 +34,10 @@ pub(super) const VARIANT: Variant = Variant {
         ("metadata", Rule::Drop),
         ("store", Rule::Drop),
         ("service_tier", Rule::Drop),
-        ("reasoning_effort", Rule::Drop),
+        (
+            "reasoning_effort",
+            Rule::Becomes("prompt_mode", &[("\"none\"", "null"), ("", "\"reasoning\"")]),
+        ),
         ("verbosity", Rule::Drop),
     ],
     finishes: &[("model_length", Finish::As("length")), ("error", Finish::Failed(ProviderError))],
@@ -50,6 +53,8 @@ const ROWS: &[Row] = &[
     any().at(401).means(KeyRefused),
     any().at(402).means(QuotaExhausted),
     any().at(403).means(PermissionDenied),
+    code("1500").means(ModelMissing),
+    code("invalid_model").means(ModelMissing),
     any().at(422).means(InvalidRequest),
     code("1300").means(RateLimited).rest_s(1),
     code("rate_limited").means(RateLimited).rest_s(1),

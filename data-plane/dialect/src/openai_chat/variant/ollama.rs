@@ -12,9 +12,10 @@ use crate::errors::{Row, any, code};
 
 pub(super) const VARIANT: Variant = Variant {
     image_urls: false,
+    reasoning: Some("reasoning"),
     members: &[
         ("n", Rule::Only(&["1"], "it gives one answer")),
-        ("tool_choice", Rule::Only(&["\"auto\""], "it chooses tools by itself")),
+        ("tool_choice", Rule::NoToolChoice),
         ("logprobs", Rule::Only(&["false"], "it gives no log-probabilities")),
         ("logit_bias", Rule::Drop),
         ("user", Rule::Drop),

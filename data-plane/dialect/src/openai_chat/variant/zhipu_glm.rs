@@ -27,7 +27,7 @@ pub(super) const VARIANT: Variant = Variant {
         ("logprobs", Rule::Only(&["false"], "it gives no log-probabilities")),
         ("top_logprobs", Rule::Only(&["0"], "it gives no log-probabilities")),
         ("response_format", Rule::NoType("json_schema", "it knows json_object")),
-        ("tool_choice", Rule::Only(&["\"auto\""], "it chooses tools by itself")),
+        ("tool_choice", Rule::NoToolChoice),
         ("user", Rule::Drop),
         ("seed", Rule::Drop),
         ("logit_bias", Rule::Drop),
@@ -36,7 +36,13 @@ pub(super) const VARIANT: Variant = Variant {
         ("metadata", Rule::Drop),
         ("store", Rule::Drop),
         ("service_tier", Rule::Drop),
-        ("reasoning_effort", Rule::Drop),
+        (
+            "reasoning_effort",
+            Rule::Becomes(
+                "thinking",
+                &[("\"none\"", r#"{"type":"disabled"}"#), ("", r#"{"type":"enabled"}"#)],
+            ),
+        ),
         ("parallel_tool_calls", Rule::Drop),
     ],
     finishes: &[
