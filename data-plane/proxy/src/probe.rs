@@ -125,9 +125,9 @@ pub async fn run(
         probe.skip_the_rest("no call was answered").await?;
         return Err(Ended::Unanswered);
     }
-    let asked = probe.asked(&unasked).await;
-    probe.tell(streams::usage(&unasked, asked.as_ref())).await?;
     let asks_by_default = probe.line.differs(&ask::streamed(&subject.model));
+    let asked = probe.asked(&unasked, asks_by_default).await;
+    probe.tell(streams::usage(&unasked, asked.as_ref())).await?;
 
     probe.tools().await?;
     probe.refusals(extent.oversized).await?;
@@ -143,11 +143,12 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// The stream again, with the wish for usage. `None`: there is no stream, or the format has no
-    /// such wish.
-    async fn asked(&mut self, unasked: &Exchange) -> Option<Exchange> {
+    /// The stream again, with the wish for usage. `None`: there is no stream, the format has no
+    /// such wish, or nobody has any need to ask.
+    async fn asked(&mut self, unasked: &Exchange, asks_by_default: bool) -> Option<Exchange> {
         let ask = ask::streamed(&self.line.subject.model).asking_usage();
-        if !unasked.has_answered() || !self.line.differs(&ask) {
+        let needless = !asks_by_default && unasked.usage().flatten().is_some();
+        if !unasked.has_answered() || needless || !self.line.differs(&ask) {
             return None;
         }
         Some(self.line.send(&ask).await)

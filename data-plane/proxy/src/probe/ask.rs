@@ -14,7 +14,7 @@ const LONG_WAIT: Duration = Duration::from_secs(60);
 /// Size of a prompt that is too large for most models, in bytes.
 const OVERSIZED: usize = 2 << 20;
 /// A model that nobody has.
-const NO_MODEL: &str = "no-such-model-a-probe-asks";
+const NO_MODEL: &str = "missing-model-of-a-probe";
 
 /// One call, in OpenAI's form.
 #[derive(Debug, Clone)]

@@ -23,8 +23,8 @@ use crate::{
     upstream::{Use, decode::Decoded},
 };
 
-/// Largest answer that is read, in bytes.
-const MAX_ANSWER: usize = 1 << 20;
+/// Largest answer that is read, in bytes: a server may repeat the largest prompt.
+const MAX_ANSWER: usize = 4 << 20;
 /// How long the end of a stream is waited for that has said everything.
 const LINGER: Duration = Duration::from_secs(2);
 

@@ -4,7 +4,7 @@ use sluicegate_dialect::Fault;
 use sluicegate_model::Outcome;
 
 use super::{
-    finding::{Check, Finding, Verdict},
+    finding::{Check, Finding, Verdict, words},
     heard::{Exchange, Said},
     shape::envelope,
 };
@@ -92,6 +92,8 @@ fn refusal<'a>(
         Said::Failed(fault, body) => {
             let name = fault.outcome.name();
             let seen = match &exchange.head {
+                // What was announced as an answer has no envelope of errors.
+                Some(head) if head.status.is_success() => words(exchange, fault),
                 Some(head) => {
                     format!("{} with {}, read as {name}", head.status.as_u16(), envelope(body))
                 }
@@ -140,6 +142,8 @@ mod tests {
 
     #[test]
     fn a15_unknown_models() {
+        let disguised = unknown_model(&json_body(200, r#"{"error":{"message":"no such model"}}"#));
+        assert_eq!(disguised.seen, "200, read as provider_error: no such model");
         let known = r#"{"error":{"message":"no such model","code":"model_not_found"}}"#;
         assert_eq!(unknown_model(&json_body(404, known)).verdict, Verdict::Good);
         let odd = unknown_model(&json_body(400, r#"{"message":"?"}"#));

@@ -106,6 +106,10 @@ fn ended(stream: &Streamed) -> Finding {
     let reason = stream.finish.as_deref().map(quoted).unwrap_or_default();
     match (stream.complete, stream.done, stream.end) {
         (true, true, _) => Finding::good(check, format!("finish reason '{reason}', then done")),
+        // Formats of their own need no such word.
+        (true, false, End::Clean) if stream.chunks.first == Some(First::Other) => {
+            Finding::good(check, format!("finish reason '{reason}', then the body ends"))
+        }
         (true, false, end) => {
             let open = if end == End::Clean { "" } else { ", and the connection is left open" };
             let seen = format!("finish reason '{reason}', no [DONE]{open}");
