@@ -11,6 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "sluicegate/policy/v1/policy.proto",
         "sluicegate/quota/v1/quota.proto",
         "sluicegate/usage/v1/usage.proto",
+        "sluicegate/pool/v1/pool.proto",
         "sluicegate/admin/v1/admin.proto",
     ];
     println!("cargo::rerun-if-changed=sluicegate");

@@ -44,6 +44,14 @@ pub mod usage {
     }
 }
 
+/// What the fleet knows of provider keys.
+pub mod pool {
+    #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
+    pub mod v1 {
+        tonic::include_proto!("sluicegate.pool.v1");
+    }
+}
+
 /// Administration.
 pub mod admin {
     #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]

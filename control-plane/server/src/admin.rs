@@ -7,7 +7,8 @@ mod watch;
 use std::sync::Arc;
 
 use sluicegate_control_core::{
-    Applier, CoreError, Desired, Fleet, History, quota::standing::Standing, usage::query::Totals,
+    Applier, CoreError, Desired, Fleet, History, Pool, quota::standing::Standing,
+    usage::query::Totals,
 };
 use sluicegate_model::path::Path;
 use sluicegate_proto::admin::v1::{self as pb, admin_server::Admin};
@@ -33,6 +34,7 @@ pub(crate) struct AdminService {
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) standing: Arc<Standing>,
     pub(crate) totals: Arc<Totals>,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) probes: Arc<Probes>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) replica_id: String,
@@ -167,6 +169,22 @@ impl Admin for AdminService {
         request: Request<pb::LimitStatusRequest>,
     ) -> Result<Response<pb::LimitStatusReply>, Status> {
         let reply = self.standing.read(&request.into_inner()).await;
+        reply.map(Response::new).map_err(status::status)
+    }
+
+    async fn pool_status(
+        &self,
+        request: Request<pb::PoolStatusRequest>,
+    ) -> Result<Response<pb::PoolStatusReply>, Status> {
+        let reply = self.pool.status(&request.into_inner());
+        reply.map(Response::new).map_err(status::status)
+    }
+
+    async fn set_pool_state(
+        &self,
+        request: Request<pb::SetPoolStateRequest>,
+    ) -> Result<Response<pb::SetPoolStateReply>, Status> {
+        let reply = self.pool.set(request.into_inner()).await;
         reply.map(Response::new).map_err(status::status)
     }
 

@@ -10,7 +10,7 @@ use axum::{
     routing::get,
 };
 use serde_json::{Map, Value, json};
-use sluicegate_control_core::{Desired, Fleet, Publication};
+use sluicegate_control_core::{Desired, Fleet, Pool, Publication};
 use sluicegate_store::ledger::{Ledger, LedgerHealth};
 use sluicegate_telemetry::metric;
 use tokio::net::TcpListener;
@@ -26,6 +26,7 @@ pub(crate) struct Health {
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) replica_id: String,
     pub(crate) stopping: CancellationToken,
 }
@@ -101,6 +102,7 @@ async fn metrics(State(health): State<Health>) -> Response {
             LedgerHealth::Recovering => LedgerLevel::Recovering,
             LedgerHealth::Away(_) => LedgerLevel::Away,
         },
+        credentials: health.pool.states(),
     });
     ([(CONTENT_TYPE, metric::CONTENT_TYPE)], text).into_response()
 }

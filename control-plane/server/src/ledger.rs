@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sluicegate_store::{
     StoreError,
     ledger::{
-        Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView, TotalsQuery, UsageBatch,
-        UsageRow,
+        Cell, CellChange, Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView,
+        TotalsQuery, UsageBatch, UsageRow,
     },
 };
 use tokio::{sync::watch, time::Instant};
@@ -61,6 +61,10 @@ impl Ledger for Measured {
 
     async fn meters(&self, prefix: &str, most: usize) -> Result<Vec<MeterView>, StoreError> {
         self.measure(Call::Meters, self.inner.meters(prefix, most)).await
+    }
+
+    async fn cells(&self, changes: &[CellChange]) -> Result<Vec<Cell>, StoreError> {
+        self.measure(Call::Cells, self.inner.cells(changes)).await
     }
 
     async fn now_ms(&self) -> Result<u64, StoreError> {

@@ -8,6 +8,7 @@ mod ledger;
 mod metrics;
 mod paging;
 mod policy;
+mod pool;
 mod probe;
 mod quota;
 mod serve;

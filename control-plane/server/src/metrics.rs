@@ -3,6 +3,7 @@
 mod ledger;
 
 use prometheus_client::{
+    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
@@ -26,12 +27,20 @@ pub(crate) struct Metrics {
     broken: Gauge,
     data_planes: Gauge,
     store_up: Gauge,
+    credentials: Family<CredentialLabels, Gauge>,
     /// Limits and usage.
     pub(crate) ledger: LedgerMetrics,
 }
 
+/// Labels of provider keys: names of the configuration, and a closed list.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CredentialLabels {
+    credential: String,
+    state: &'static str,
+}
+
 /// What the gauges show.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Levels {
     pub(crate) head: u64,
     pub(crate) resources: usize,
@@ -39,6 +48,8 @@ pub(crate) struct Levels {
     pub(crate) data_planes: usize,
     pub(crate) store_up: bool,
     pub(crate) ledger: LedgerLevel,
+    /// Each provider key with its state.
+    pub(crate) credentials: Vec<(String, &'static str)>,
 }
 
 impl Metrics {
@@ -55,8 +66,14 @@ impl Metrics {
             broken: Gauge::default(),
             data_planes: Gauge::default(),
             store_up: Gauge::default(),
+            credentials: Family::default(),
             ledger: LedgerMetrics::default(),
         };
+        metrics.registry.register(
+            "credential_state",
+            "1 for the state of each provider key",
+            metrics.credentials.clone(),
+        );
         let registry = metrics.registry.sub_registry_with_prefix("control");
         registry.register(
             "changes",
@@ -145,6 +162,10 @@ impl Metrics {
         set(&self.data_planes, levels.data_planes as u64);
         set(&self.store_up, u64::from(levels.store_up));
         self.ledger.set(levels.ledger);
+        self.credentials.clear();
+        for (credential, state) in levels.credentials {
+            self.credentials.get_or_create(&CredentialLabels { credential, state }).set(1);
+        }
         metric::render(&self.registry)
     }
 }

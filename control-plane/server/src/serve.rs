@@ -5,8 +5,8 @@ use std::{future::Future, io, time::Duration};
 use sluicegate_control_core::Role;
 use sluicegate_proto::{
     FILE_DESCRIPTOR_SET, admin::v1::admin_server::AdminServer,
-    policy::v1::policy_stream_server::PolicyStreamServer, quota::v1::quota_server::QuotaServer,
-    usage::v1::usage_server::UsageServer,
+    policy::v1::policy_stream_server::PolicyStreamServer, pool::v1::pool_server::PoolServer,
+    quota::v1::quota_server::QuotaServer, usage::v1::usage_server::UsageServer,
 };
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::{net::TcpListener, time::timeout};
@@ -26,6 +26,7 @@ use crate::{
     auth::Guarded,
     http::{self, Health},
     policy::PolicyService,
+    pool::PoolService,
     quota::QuotaService,
     start::ControlPlane,
     usage::UsageService,
@@ -42,10 +43,11 @@ const STOP: Duration = Duration::from_secs(5);
 type Admin = Guarded<AdminServer<AdminService>>;
 type Policy = Guarded<PolicyStreamServer<PolicyService>>;
 type Quota = Guarded<QuotaServer<QuotaService>>;
+type Pool = Guarded<PoolServer<PoolService>>;
 type Usage = Guarded<UsageServer<UsageService>>;
 
 /// What health is told of, by name; the empty one is all of them.
-const SERVICES: [&str; 5] = ["", Admin::NAME, Policy::NAME, Quota::NAME, Usage::NAME];
+const SERVICES: [&str; 6] = ["", Admin::NAME, Policy::NAME, Quota::NAME, Usage::NAME, Pool::NAME];
 
 /// Certificate chain and private key, both in PEM.
 #[derive(Clone)]
@@ -107,6 +109,7 @@ impl ControlPlane {
             fleet: self.fleet.clone(),
             ledger: self.ledger.clone(),
             metrics: self.metrics.clone(),
+            pool: self.pool.clone(),
             replica_id: self.policy.replica_id.clone(),
             stopping: stopping.clone(),
         });
@@ -139,6 +142,7 @@ impl ControlPlane {
             fleet: self.fleet.clone(),
             standing: self.standing.clone(),
             totals: self.totals.clone(),
+            pool: self.pool.clone(),
             probes: self.probes.clone(),
             metrics: self.metrics.clone(),
             replica_id: self.policy.replica_id.clone(),
@@ -161,6 +165,8 @@ impl ControlPlane {
             usage: self.usage.clone(),
             metrics: self.metrics.clone(),
         });
+        let pool =
+            PoolServer::new(PoolService { pool: self.pool.clone(), stopping: stopping.clone() });
         let admin = admin
             .max_decoding_message_size(MAX_MESSAGE)
             .accept_compressed(CompressionEncoding::Zstd);
@@ -169,6 +175,7 @@ impl ControlPlane {
             .accept_compressed(CompressionEncoding::Zstd)
             .send_compressed(CompressionEncoding::Zstd);
         let quota = quota.max_decoding_message_size(MAX_MESSAGE);
+        let pool = pool.max_decoding_message_size(MAX_MESSAGE);
         let usage = usage
             .max_decoding_message_size(MAX_MESSAGE)
             .accept_compressed(CompressionEncoding::Zstd);
@@ -198,6 +205,7 @@ impl ControlPlane {
             .add_service(Guarded::new(policy, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(quota, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(usage, self.auth.clone(), Role::Node))
+            .add_service(Guarded::new(pool, self.auth.clone(), Role::Node))
             .add_service(health)
             .add_service(reflection().build_v1().map_err(unreadable)?)
             .add_service(reflection().build_v1alpha().map_err(unreadable)?);

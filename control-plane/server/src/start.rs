@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use sluicegate_control_core::{
-    Applier, Auth, CoreError, Desired, Fleet, History, Issued, LedgerClock, Limits, Publication,
-    Quota, Setback, Tokens, Usage, check_seal_key,
+    Applier, Auth, CoreError, Desired, Fleet, History, Issued, LedgerClock, Limits, Pool,
+    Publication, Quota, Setback, Tokens, Usage, check_seal_key,
     probe::Subjects,
     quota::{expiry::OverrideExpiry, standing::Standing},
     secrets::watch::SecretWatch,
@@ -88,8 +88,9 @@ pub struct ControlPlane {
     pub(crate) standing: Arc<Standing>,
     pub(crate) usage: Arc<Usage>,
     pub(crate) totals: Arc<Totals>,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) probes: Arc<Probes>,
-    _tasks: [AbortOnDrop<()>; 5],
+    _tasks: [AbortOnDrop<()>; 6],
 }
 
 impl ControlPlane {
@@ -121,6 +122,7 @@ impl ControlPlane {
         let ledger: Arc<dyn Ledger> =
             Arc::new(Measured::new(config.ledger, metrics.ledger.clone()));
         let clock = Arc::new(LedgerClock::new(ledger.clone()));
+        let (pool, keeping) = Pool::start(desired.clone(), ledger.clone());
         let state = desired.snapshot();
         tracing::info!(
             store = store.kind(),
@@ -145,9 +147,10 @@ impl ControlPlane {
             standing: Arc::new(Standing::new(limits, ledger.clone())),
             usage: Arc::new(Usage::new(ledger.clone(), clock.clone())),
             totals: Arc::new(Totals::new(ledger.clone(), clock)),
+            pool,
             probes: Arc::new(Probes::new(subjects, config.prober)),
             ledger,
-            _tasks: [watching, publishing, secrets, expiry, compiling],
+            _tasks: [watching, publishing, secrets, expiry, compiling, keeping],
         };
         Ok((control_plane, issued))
     }

@@ -8,6 +8,7 @@
 //!
 //! Time is the store's own and only ever moves forward. No caller's clock is asked.
 
+pub(crate) mod cells;
 pub(crate) mod check;
 pub(crate) mod counter;
 pub mod meter;
@@ -16,6 +17,7 @@ pub(crate) mod usage;
 use std::fmt;
 
 use async_trait::async_trait;
+pub use sluicegate_protocol::pool::{Cell, Change as CellChange};
 use tokio::sync::watch;
 
 use crate::StoreError;
@@ -248,6 +250,10 @@ pub struct MeterView {
     pub reset_ms: u64,
 }
 
+/// Most cells of provider keys that are kept. Of more, those that upstreams made and that end first
+/// go.
+pub const MAX_CELLS: usize = 20_000;
+
 /// Can the ledger be used?
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LedgerHealth {
@@ -281,6 +287,10 @@ pub trait Ledger: Send + Sync + fmt::Debug {
     /// Meters whose text begins with `prefix`, at most `most` of them. For people: it may look at
     /// every meter there is.
     async fn meters(&self, prefix: &str, most: usize) -> Result<Vec<MeterView>, StoreError>;
+
+    /// Does the changes in turn, atomically together, and tells every cell of a provider key that is
+    /// kept then; without changes it only tells. What has ended is kept for an hour.
+    async fn cells(&self, changes: &[CellChange]) -> Result<Vec<Cell>, StoreError>;
 
     /// The store's time in milliseconds since the Unix epoch.
     async fn now_ms(&self) -> Result<u64, StoreError>;

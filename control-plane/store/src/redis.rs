@@ -1,6 +1,7 @@
 //! The ledger of a cluster: Redis. Each operation is one script inside the server, which reads the
 //! server's clock; every key that it writes has an expiry.
 
+mod cells;
 mod config;
 mod failure;
 mod lease;
@@ -14,6 +15,7 @@ use std::{fmt, sync::Arc};
 
 use ::redis::{Pipeline, RedisResult, aio::MultiplexedConnection};
 use async_trait::async_trait;
+use sluicegate_protocol::pool::{Cell, Change};
 use sluicegate_telemetry::task;
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -25,7 +27,7 @@ use crate::{
     StoreError,
     ledger::{
         Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView, TotalsQuery, UsageBatch,
-        UsageRow, check,
+        UsageRow, cells::Unreadable, check,
     },
 };
 
@@ -39,6 +41,7 @@ pub struct RedisLedger {
     supervisor: JoinHandle<()>,
     prefix: String,
     location: String,
+    unreadable: Unreadable,
 }
 
 impl RedisLedger {
@@ -50,7 +53,8 @@ impl RedisLedger {
         let location = names.join(",");
         let link = Link::start(servers, config.prefix.clone(), config.timeouts).await?;
         let supervisor = task::spawn("redis-ledger", link.clone().supervise());
-        Ok(Self { link, supervisor, prefix: config.prefix, location })
+        let unreadable = Unreadable::default();
+        Ok(Self { link, supervisor, prefix: config.prefix, location, unreadable })
     }
 
     fn pipeline(&self, ops: &[LeaseOp]) -> Pipeline {
@@ -124,6 +128,16 @@ impl Ledger for RedisLedger {
     async fn meters(&self, prefix: &str, most: usize) -> Result<Vec<MeterView>, StoreError> {
         let find = |connection| meters::find(connection, &self.prefix, prefix, most);
         Ok(self.link.call(self.link.timeouts.read, find).await?.0)
+    }
+
+    async fn cells(&self, changes: &[Change]) -> Result<Vec<Cell>, StoreError> {
+        check::cells(NAME, changes)?;
+        let command = &cells::command(&self.prefix, &self.link.scripts, changes);
+        let ask = |mut connection: MultiplexedConnection| async move {
+            command.query_async::<cells::Answer>(&mut connection).await
+        };
+        let (answer, _) = self.link.call(self.link.timeouts.read, ask).await?;
+        Ok(cells::told(answer, &self.unreadable))
     }
 
     async fn now_ms(&self) -> Result<u64, StoreError> {

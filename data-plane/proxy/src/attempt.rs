@@ -7,7 +7,10 @@ mod open;
 pub(crate) mod send;
 mod whole;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use sluicegate_dialect::{Call, Destination, Fault, Unfit, UpstreamCall};
 use sluicegate_model::Outcome;
@@ -122,6 +125,7 @@ pub async fn first_answer(
         }
         match opened {
             Ok(opened) => {
+                choice.succeeded();
                 report.served_by(&choice);
                 report.dropped = translated.dropped;
                 if let Some(bill) = &mut report.bill {
@@ -130,6 +134,7 @@ pub async fn first_answer(
                 return Ok((opened, choice));
             }
             Err(fault) => {
+                choice.failed(&fault);
                 failed(report, &choice, &fault, attempt.started);
                 if let Some(bill) = &mut report.bill {
                     bill.attempt_failed(own);
@@ -139,11 +144,19 @@ pub async fn first_answer(
         }
     }
     match last {
-        Some((fault, choice)) => {
+        Some((mut fault, choice)) => {
+            if let Some(down) = plan.down().filter(|_| fault.outcome == Outcome::RateLimited) {
+                // Another key may be back before this one.
+                let left = Duration::from_millis(down.left_ms);
+                fault.wait = Some(fault.wait.map_or(left, |wait| wait.min(left)));
+            }
             Err(Refusal::Upstream { fault, provider: choice.provider.name.clone() })
         }
         None if let Some(facts) = refused => Err(Refusal::Limited(facts)),
         None if let Some(unfit) = unfit => Err(Refusal::Unfit(unfit)),
+        None if let Some(down) = plan.down() => {
+            Err(Refusal::NoKey { model: call.model.clone(), down })
+        }
         None => Err(Refusal::NoTarget {
             model: call.model.clone(),
             endpoint: call.endpoint.name(),

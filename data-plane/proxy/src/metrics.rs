@@ -42,6 +42,13 @@ struct LimitLabels {
     shadow: &'static str,
 }
 
+/// Labels of provider keys: names of the policy, and a closed list.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CredentialLabels {
+    credential: String,
+    state: &'static str,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitName {
     limit: String,
@@ -62,6 +69,9 @@ pub struct Metrics {
     /// Seconds from arrival to the first meaningful event.
     pub first_event: Histogram,
     attempts: Family<AttemptLabels, Counter>,
+    credential_changes: Family<CredentialLabels, Counter>,
+    /// 1 while a control plane tells how provider keys stand.
+    pub key_pool_connected: Gauge,
     tokens: Family<TokenLabels, Counter>,
     limit_refusals: Family<LimitLabels, Counter>,
     limit_unasked: Family<LimitName, Counter>,
@@ -108,6 +118,8 @@ impl Metrics {
         let duration = Histogram::new(LATENCY_BUCKETS_S);
         let first_event = Histogram::new(LATENCY_BUCKETS_S);
         let attempts = Family::default();
+        let credential_changes = Family::default();
+        let key_pool_connected = Gauge::default();
         let tokens = Family::default();
         let limit_refusals = Family::default();
         let limit_unasked = Family::default();
@@ -197,6 +209,16 @@ impl Metrics {
             "Attempts by provider and outcome",
             attempts.clone(),
         );
+        registry.register(
+            "credential_state_changes",
+            "Times that a provider key went out of use here, or came back",
+            credential_changes.clone(),
+        );
+        registry.register(
+            "key_pool_connected",
+            "1 while a control plane tells how provider keys stand",
+            key_pool_connected.clone(),
+        );
         registry.register("tokens", "Tokens served", tokens.clone());
         registry.register("requests_in_flight", "Requests that have not ended", in_flight.clone());
         registry.register(
@@ -242,6 +264,8 @@ impl Metrics {
             duration,
             first_event,
             attempts,
+            credential_changes,
+            key_pool_connected,
             tokens,
             limit_refusals,
             limit_unasked,
@@ -293,6 +317,12 @@ impl Metrics {
     pub fn attempted(&self, provider: &str, outcome: Outcome) {
         let labels = AttemptLabels { provider: provider.to_owned(), outcome: outcome.name() };
         self.attempts.get_or_create(&labels).inc();
+    }
+
+    /// Counts a key that went out of use, or came back.
+    pub fn credential_changed(&self, credential: &str, state: &'static str) {
+        let labels = CredentialLabels { credential: credential.to_owned(), state };
+        self.credential_changes.get_or_create(&labels).inc();
     }
 
     /// Counts a refusal by a limit; `shadow`: it only would have refused.

@@ -19,6 +19,7 @@ use crate::{
     media::Fetcher,
     models,
     policy::{Current, Policy},
+    pool::Pool,
     quota::Quota,
     refusal::Refusal,
     relay::{Relay, Streams},
@@ -40,6 +41,8 @@ pub struct Gateway {
     pub reporter: Reporter,
     /// What is held of the limits that the fleet shares.
     pub quota: Arc<Quota>,
+    /// How provider keys stand.
+    pub pool: Arc<Pool>,
     /// What upstreams have reported before.
     pub learned: Learned,
     /// Where usage is written down.
@@ -124,7 +127,7 @@ impl Gateway {
         let mut call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
         note_call(report, &call);
         let permit = admit::admit(&policy, caller, &call)?;
-        let plan = route::plan(&permit, endpoint)?;
+        let plan = route::plan(&permit, endpoint, &self.pool)?;
         let mut limited = self.limit(&policy, &permit, &mut call, report).await?;
         let outcome =
             attempt::first_answer(plan, &call, trace, &self.fetcher, &mut limited, report).await;

@@ -11,7 +11,7 @@ use sluicegate_dialect::{Dialect, Endpoint, Place};
 use sluicegate_model::{
     Profile, TokenRates,
     resource::{
-        NamePattern, Timeouts,
+        LastResort, NamePattern, Timeouts,
         model::{OutputCap, Tokenizer},
         provider::BaseUrl,
     },
@@ -20,6 +20,7 @@ use sluicegate_model::{
 
 pub use compile::{Compiled, Compiler};
 pub(crate) use compile::{credential, provider};
+use sluicegate_protocol::pool::Waits;
 use tokio::sync::watch;
 
 use crate::upstream::{Client, auth::Signer};
@@ -128,6 +129,10 @@ pub struct Provider {
     pub timeouts: Timeouts,
     pub headers: Vec<(HeaderName, HeaderValue)>,
     pub keyless: bool,
+    /// How long keys are left alone that the upstream does not take.
+    pub waits: Waits,
+    /// What happens when none is left.
+    pub last_resort: LastResort,
     /// Keys that may be used.
     pub credentials: Vec<Arc<Credential>>,
     pub client: Client,
@@ -180,6 +185,8 @@ pub struct Credential {
     pub name: String,
     pub signer: Signer,
     pub weight: u32,
+    /// The upstream's account, where several keys share one.
+    pub account: Option<String>,
 }
 
 /// Where the current policy is; empty until the first one came.

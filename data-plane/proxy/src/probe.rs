@@ -66,6 +66,7 @@ impl Subject {
                 secret: SecretSource::Value(key.clone()),
                 weight: 1,
                 disabled: false,
+                account: None,
             };
             policy::credential(spec, &spec_of_key, clients)
         };

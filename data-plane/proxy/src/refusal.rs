@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use sluicegate_dialect::{Fault, InvalidCall, Unfit, redact};
 use sluicegate_model::{Outcome, outcome::Blame, resource::limit::Dimension};
+use sluicegate_protocol::pool::{Down, State};
 
 use crate::quota::{LimitFacts, Why};
 
@@ -44,6 +45,11 @@ pub enum Refusal {
         model: String,
         endpoint: &'static str,
         served: bool,
+    },
+    /// Every key that the model can be asked with is out of use; why, of the one that comes back first.
+    NoKey {
+        model: String,
+        down: Down,
     },
     /// A limit of ours refused.
     Limited(Box<LimitFacts>),
@@ -219,6 +225,7 @@ impl Refusal {
                     format!("no provider of the model '{model}' serves {endpoint}"),
                 )
             },
+            Self::NoKey { model, down } => no_key(model, *down),
             Self::Limited(facts) => limited(facts),
             Self::JournalFull => Shown {
                 retry: Some(Duration::from_secs(5)),
@@ -268,6 +275,54 @@ impl Refusal {
             _ => "rejected",
         }
     }
+}
+
+/// What callers see while every key is out of use: as if the upstream had said it once more.
+fn no_key(model: &str, down: Down) -> Shown {
+    let left = Some(Duration::from_millis(down.left_ms));
+    let (status, kind, code, why, retry) = match down.state {
+        State::Resting if down.operator => {
+            (StatusCode::SERVICE_UNAVAILABLE, "server_error", "no_target", "is set to rest", left)
+        }
+        State::Resting => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "rate_limit_error",
+            "upstream_rate_limited",
+            "rests because the upstream provider limits the rate of requests",
+            left,
+        ),
+        State::Exhausted => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "insufficient_quota",
+            "insufficient_quota",
+            "has used up its quota with the upstream provider",
+            left,
+        ),
+        State::Refused => (
+            StatusCode::BAD_GATEWAY,
+            "server_error",
+            "upstream_auth_failed",
+            "is refused by the upstream provider",
+            None,
+        ),
+        State::Suspended => (
+            StatusCode::BAD_GATEWAY,
+            "server_error",
+            "upstream_permission_denied",
+            "may not be used for it with the upstream provider",
+            None,
+        ),
+        State::ModelMissing => (
+            StatusCode::NOT_FOUND,
+            "invalid_request_error",
+            "model_not_found",
+            "finds that the upstream provider does not serve it",
+            None,
+        ),
+    };
+    let message = format!("every key of the gateway for the model '{model}' {why}");
+    let code = code.to_owned();
+    Shown { status, kind, code, message, param: None, retry }
 }
 
 /// What a limit's refusal looks like from outside.

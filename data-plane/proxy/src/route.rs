@@ -1,16 +1,19 @@
 //! Fourth stage: in which order targets and keys are tried.
 //!
 //! Targets of the lowest priority number come first; within one priority the order is random by
-//! weight, as is the order of a provider's keys. No pair of target and key is tried twice.
+//! weight. Among a target's keys that are up, the pool chooses by weight when the attempt is made. No
+//! pair of target and key is tried twice.
 
 use std::sync::Arc;
 
-use sluicegate_dialect::Endpoint;
-use sluicegate_model::{Outcome, outcome::Blame};
+use sluicegate_dialect::{Endpoint, Fault};
+use sluicegate_model::{Outcome, outcome::Blame, resource::LastResort};
+use sluicegate_protocol::pool::Down;
 
 use crate::{
     admit::Permit,
     policy::{Credential, Provider, Target},
+    pool::{Pass, Pool, sooner},
     refusal::Refusal,
 };
 
@@ -22,23 +25,95 @@ pub struct Choice {
     pub credential: Option<Arc<Credential>>,
     /// Name sent upstream.
     pub model: String,
-    /// Which of the plan's targets it is.
-    target: usize,
+    /// Leave to use the key.
+    pass: Option<Arc<Pass>>,
+    /// The caller made the model's name up.
+    chosen: bool,
+}
+
+impl Choice {
+    /// The upstream takes the key: its answer has begun.
+    pub fn succeeded(&self) {
+        if let Some(pass) = &self.pass {
+            pass.succeeded();
+        }
+    }
+
+    /// The attempt failed, or its answer broke off.
+    pub fn failed(&self, fault: &Fault) {
+        if let Some(pass) = &self.pass {
+            pass.failed(fault, self.chosen);
+        }
+    }
 }
 
 /// What may be tried for one request, best first.
 #[derive(Debug)]
 pub struct Plan {
-    /// Untried choices, those of one target together.
-    choices: Vec<Choice>,
+    aims: Vec<Aim>,
+    pool: Arc<Pool>,
     attempts_left: u32,
-    last_target: Option<usize>,
+    /// Which of the aims was tried last.
+    last: Option<usize>,
+    /// Why keys were left out, of the one that callers can hope for soonest.
+    down: Option<Down>,
+}
+
+/// One target, and what of it is untried.
+#[derive(Debug)]
+struct Aim {
+    provider: Arc<Provider>,
+    model: String,
+    chosen: bool,
+    /// Of a provider that takes keys.
+    untried: Vec<Arc<Credential>>,
+    /// It takes no key, and is untried.
+    keyless: bool,
+}
+
+impl Aim {
+    fn choice(&self, pass: Option<Pass>) -> Choice {
+        Choice {
+            provider: self.provider.clone(),
+            credential: pass.as_ref().map(|pass| pass.credential().clone()),
+            model: self.model.clone(),
+            pass: pass.map(Arc::new),
+            chosen: self.chosen,
+        }
+    }
+
+    /// The next key of this target that is up; `Err`: why none is, if any is untried.
+    fn take(&mut self, pool: &Arc<Pool>) -> Result<Choice, Option<Down>> {
+        if std::mem::take(&mut self.keyless) {
+            return Ok(self.choice(None));
+        }
+        let pass = pool.choose(&self.provider, &self.untried, &self.model)?;
+        Ok(self.used(pass))
+    }
+
+    /// The key whose rest ends first, where the provider wants that rather than nothing.
+    fn take_resting(&mut self, pool: &Arc<Pool>) -> Option<Choice> {
+        if self.provider.last_resort != LastResort::Soonest {
+            return None;
+        }
+        let pass = pool.soonest(&self.provider, &self.untried, &self.model)?;
+        Some(self.used(pass))
+    }
+
+    fn used(&mut self, pass: Pass) -> Choice {
+        self.untried.retain(|credential| credential.name != pass.credential().name);
+        self.choice(Some(pass))
+    }
+
+    fn is_over(&self, pool: &Pool) -> bool {
+        !self.keyless && !pool.any_up(&self.untried, &self.model)
+    }
 }
 
 impl Plan {
     /// Was that the last choice there is?
     pub fn is_last(&self) -> bool {
-        self.choices.is_empty()
+        self.aims.iter().all(|aim| aim.is_over(&self.pool))
     }
 
     /// Sets the choice that was just taken aside without its having been tried.
@@ -49,7 +124,14 @@ impl Plan {
     /// The target of the choice that was just taken cannot take the request: none of its keys can.
     pub fn unfit(&mut self) {
         self.untried();
-        self.choices.retain(|choice| Some(choice.target) != self.last_target);
+        if let Some(aim) = self.last.and_then(|last| self.aims.get_mut(last)) {
+            aim.untried.clear();
+        }
+    }
+
+    /// Why keys were left out, if any were.
+    pub fn down(&self) -> Option<Down> {
+        self.down
     }
 
     /// The next attempt, given what the last one came to. `None`: nothing is left to try.
@@ -60,62 +142,72 @@ impl Plan {
         if last.is_some_and(|outcome| !outcome.may_fail_over()) || self.attempts_left == 0 {
             return None;
         }
-        self.attempts_left -= 1;
-        let same = |choice: &Choice| Some(choice.target) == self.last_target;
-        let index = match last.map(Outcome::blame) {
-            Some(Blame::Upstream) => {
-                self.choices.iter().position(|choice| !same(choice)).unwrap_or(0)
-            }
-            Some(Blame::Credential) => self.choices.iter().position(same).unwrap_or(0),
-            Some(Blame::Nobody | Blame::Caller) | None => 0,
-        };
-        if index >= self.choices.len() {
-            return None;
+        let mut order: Vec<usize> = (0..self.aims.len()).collect();
+        match (last.map(Outcome::blame), self.last) {
+            // Stable: the others stay in their order.
+            (Some(Blame::Upstream), Some(last)) => order.sort_by_key(|index| *index == last),
+            (Some(Blame::Credential), Some(last)) => order.sort_by_key(|index| *index != last),
+            _ => {}
         }
-        let choice = self.choices.remove(index);
-        self.last_target = Some(choice.target);
+        let (index, choice) = self.take(&order)?;
+        self.attempts_left -= 1;
+        self.last = Some(index);
         Some(choice)
+    }
+
+    fn take(&mut self, order: &[usize]) -> Option<(usize, Choice)> {
+        for index in order {
+            match self.aims.get_mut(*index)?.take(&self.pool) {
+                Ok(choice) => return Some((*index, choice)),
+                Err(down) => {
+                    if let Some(down) = down {
+                        self.down = Some(sooner(self.down, down));
+                    }
+                }
+            }
+        }
+        order.iter().find_map(|index| {
+            let choice = self.aims.get_mut(*index)?.take_resting(&self.pool)?;
+            Some((*index, choice))
+        })
     }
 }
 
 /// Plans the attempts of one request.
 ///
 /// # Errors
-/// When no target serves the endpoint, or none has a key that may be used.
-pub fn plan(permit: &Permit, endpoint: Endpoint) -> Result<Plan, Refusal> {
+/// When no target serves the endpoint, or none has a key at all.
+pub fn plan(permit: &Permit, endpoint: Endpoint, pool: &Arc<Pool>) -> Result<Plan, Refusal> {
     let mut targets: Vec<&Target> = permit.model.targets.iter().collect();
     weighted_order(&mut targets, |target| target.weight);
     // Stable: the random order holds within each priority.
     targets.sort_by_key(|target| target.priority);
-    let mut choices = Vec::new();
+    let mut aims = Vec::new();
     let mut served = false;
-    for (index, target) in targets.into_iter().enumerate() {
+    for target in targets {
         if target.provider.location(endpoint).is_none() {
             continue;
         }
         served = true;
-        let choice = |credential: Option<Arc<Credential>>| Choice {
-            provider: target.provider.clone(),
-            credential,
-            model: target.model.clone().unwrap_or_else(|| permit.upstream_name.clone()),
-            target: index,
-        };
-        if target.provider.keyless {
-            choices.push(choice(None));
+        let keyless = target.provider.keyless;
+        let untried = if keyless { Vec::new() } else { target.provider.credentials.clone() };
+        if !keyless && untried.is_empty() {
             continue;
         }
-        let mut credentials: Vec<_> = target.provider.credentials.iter().collect();
-        weighted_order(&mut credentials, |credential| credential.weight);
-        choices.extend(credentials.into_iter().map(|credential| choice(Some(credential.clone()))));
+        let chosen = target.model.is_none() && permit.upstream_name != permit.model.name;
+        let model = target.model.clone().unwrap_or_else(|| permit.upstream_name.clone());
+        let provider = target.provider.clone();
+        aims.push(Aim { provider, model, chosen, untried, keyless });
     }
-    if choices.is_empty() {
+    if aims.is_empty() {
         return Err(Refusal::NoTarget {
             model: permit.model.name.clone(),
             endpoint: endpoint.name(),
             served,
         });
     }
-    Ok(Plan { choices, attempts_left: permit.model.max_attempts, last_target: None })
+    let attempts_left = permit.model.max_attempts;
+    Ok(Plan { aims, pool: pool.clone(), attempts_left, last: None, down: None })
 }
 
 /// Puts items into a random order in which each stands first with a chance in proportion to its

@@ -29,6 +29,7 @@ Every day:
   sluicegate apply -f sluicegate.yaml --wait 1.0   change it, wait until every data plane runs it
   sluicegate nodes                                 who runs what
   sluicegate history && sluicegate rollback 41     undo
+  sluicegate key-pool status                       which provider keys rest, and why
   sluicegate limit status && sluicegate usage      who is held by what, and what was used
   sluicegate probe openai                          how a provider really behaves
 
@@ -86,6 +87,9 @@ pub(crate) enum Verb {
     /// Make and revoke the keys of callers
     #[command(subcommand)]
     Key(verbs::key::KeyVerb),
+    /// Show how provider keys stand; let them rest, take them out of use and back
+    #[command(subcommand)]
+    KeyPool(verbs::key_pool::KeyPoolVerb),
     /// Show where limits stand; give single subjects other amounts
     #[command(subcommand)]
     Limit(verbs::limit::LimitVerb),

@@ -10,6 +10,7 @@ pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod init;
 pub(crate) mod key;
+pub(crate) mod key_pool;
 pub(crate) mod limit;
 pub(crate) mod nodes;
 pub(crate) mod probe;
@@ -45,6 +46,7 @@ pub(crate) async fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Probe(args) => Box::pin(probe::run(args)).await,
         Verb::Nodes(args) => Box::pin(nodes::run(args)).await,
         Verb::Key(verb) => Box::pin(key::run(verb)).await,
+        Verb::KeyPool(verb) => Box::pin(key_pool::run(verb)).await,
         Verb::Limit(verb) => Box::pin(limit::run(verb)).await,
         Verb::Usage(args) => Box::pin(usage::run(args)).await,
         Verb::DemoUpstream(args) => Box::pin(demo_upstream::run(args)).await,

@@ -19,7 +19,7 @@ pub use credential::{Credential, SecretSource};
 pub use limit::Limit;
 pub use model::{Model, NamePattern, Target};
 pub use overrides::Override;
-pub use provider::{HttpVersion, Provider, Timeouts};
+pub use provider::{HttpVersion, KeyPool, LastResort, Provider, Timeouts};
 pub use tenant::Tenant;
 
 use crate::{

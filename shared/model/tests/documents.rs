@@ -266,3 +266,32 @@ fn faults_found_elsewhere_are_placed_in_the_file() {
     assert_eq!(fault.path.to_string(), "providers[0].keys[0].secret.env");
     assert_eq!((fault.line, fault.column), (8, 33));
 }
+
+#[test]
+fn c5_key_pools_and_accounts_are_read_and_checked() {
+    let text = |pool: &str, account: &str| {
+        format!(
+            "providers:\n  - name: p\n    dialect: openai-chat\n    base_url: http://u\n    \
+             key_pool: {pool}\n    keys:\n      - {{ name: k, secret: {{ env: K }}, account: {account} }}\n"
+        )
+    };
+    let good = text("{ exhausted_ms: 2000, last_resort: soonest }", "acme");
+    let document = Document::parse("f", &good, References::Closed).unwrap();
+    let parsed: Vec<_> =
+        document.resources.iter().map(|one| Resource::parse(&one.resource).unwrap()).collect();
+    let [Resource::Provider(provider), Resource::Credential(key)] = parsed.as_slice() else {
+        panic!("{parsed:?}");
+    };
+    assert_eq!(provider.key_pool.exhausted, Some(std::time::Duration::from_secs(2)));
+    assert_eq!(provider.key_pool.last_resort, resource::LastResort::Soonest);
+    assert_eq!((provider.key_pool.resting, key.account.as_deref()), (None, Some("acme")));
+    for (pool, account, part) in [
+        ("{ last_resort: sonest }", "acme", "soonest"),
+        ("{ resting_ms: 0 }", "acme", "resting_ms"),
+        ("{ benched_ms: 5 }", "acme", "benched_ms"),
+        ("{}", "\"a b\"", "account"),
+    ] {
+        let faults = Document::parse("f", &text(pool, account), References::Closed).unwrap_err();
+        assert!(faults.to_string().contains(part), "{faults}");
+    }
+}

@@ -13,6 +13,8 @@
 //!   cut off, frozen and killed.
 //! - `tests/quota`: limits and usage: what is admitted, what is said, what is counted, through crashes
 //!   and outages, on one and several data planes.
+//! - `tests/pool`: provider keys that are limited, spent, refused, and how the fleet shares what it
+//!   knows of them, through crashes of everything.
 //! - `tests/probe`: what `sluicegate probe` says of sound and of broken upstreams, and what saving that
 //!   changes for callers.
 //! - `tests/durability`: kill -9 during a stream of changes. `SLUICEGATE_APPLIES=N` makes it longer.

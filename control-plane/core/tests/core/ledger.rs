@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use sluicegate_protocol::pool::{Cell, Cells, Change};
 use sluicegate_store::{
     StoreError,
     ledger::{
@@ -26,6 +27,7 @@ pub(crate) struct Script {
     pub(crate) leases: Vec<Vec<LeaseOp>>,
     pub(crate) meters: Vec<MeterView>,
     pub(crate) rows: Vec<UsageRow>,
+    pub(crate) cells: Cells,
     pub(crate) queries: Vec<TotalsQuery>,
     /// How often the time was asked for.
     pub(crate) asked_time: usize,
@@ -92,6 +94,15 @@ impl Ledger for Scripted {
         let script = self.reached()?;
         let matching = script.meters.iter().filter(|view| view.meter.starts_with(prefix));
         Ok(matching.take(most).cloned().collect())
+    }
+
+    async fn cells(&self, changes: &[Change]) -> Result<Vec<Cell>, StoreError> {
+        let mut script = self.reached()?;
+        let now_ms = script.now_ms;
+        for change in changes {
+            script.cells.change(change, now_ms);
+        }
+        Ok(script.cells.told(now_ms))
     }
 
     async fn now_ms(&self) -> Result<u64, StoreError> {

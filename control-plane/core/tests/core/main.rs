@@ -11,6 +11,7 @@ mod history;
 mod ledger;
 mod outage;
 mod overrides;
+mod pool;
 mod probe;
 mod property;
 mod publish;

@@ -24,6 +24,7 @@ pub(crate) enum Call {
     Count,
     Totals,
     Meters,
+    Cells,
     Time,
 }
 
@@ -34,6 +35,7 @@ impl Call {
             Self::Count => "count",
             Self::Totals => "totals",
             Self::Meters => "meters",
+            Self::Cells => "cells",
             Self::Time => "time",
         }
     }

@@ -53,6 +53,7 @@ async fn health_is_open() {
         "sluicegate.policy.v1.PolicyStream",
         "sluicegate.quota.v1.Quota",
         "sluicegate.usage.v1.Usage",
+        "sluicegate.pool.v1.Pool",
     ] {
         let request = HealthCheckRequest { service: service.into() };
         let answer = health.check(request).await.unwrap().into_inner();

@@ -6,6 +6,7 @@ use sluicegate_control_server::{Config, ControlPlane, Prober, ServeError};
 use sluicegate_model::{seal::SealKey, secret::Secret};
 use sluicegate_proto::{
     admin::v1::{self as pb, admin_client::AdminClient},
+    pool::v1::pool_client::PoolClient,
     quota::v1::quota_client::QuotaClient,
     resource::v1::{self as resource, resource::Spec, secret_source::Source},
     usage::v1::usage_client::UsageClient,
@@ -121,6 +122,10 @@ impl Served {
         QuotaClient::with_interceptor(self.channel().await, Bearer(token))
     }
 
+    pub(crate) async fn pool(&self, token: Option<&'static str>) -> Pool {
+        PoolClient::with_interceptor(self.channel().await, Bearer(token))
+    }
+
     pub(crate) async fn usage(&self, token: Option<&'static str>) -> Usage {
         UsageClient::with_interceptor(self.channel().await, Bearer(token))
     }
@@ -150,6 +155,7 @@ impl Served {
 }
 
 pub(crate) type Quota = QuotaClient<InterceptedService<Channel, Bearer>>;
+pub(crate) type Pool = PoolClient<InterceptedService<Channel, Bearer>>;
 pub(crate) type Usage = UsageClient<InterceptedService<Channel, Bearer>>;
 pub(crate) type Admin = AdminClient<InterceptedService<Channel, Bearer>>;
 

@@ -9,6 +9,7 @@ mod doors;
 mod fixture;
 mod node;
 mod policy;
+mod pool;
 mod probe;
 mod quota;
 mod stop;

@@ -1,6 +1,7 @@
 //! The ledger of a single machine. Meters live in memory and are written to the file a moment
 //! later; usage is durable when it is answered.
 
+mod cells;
 mod codec;
 mod keeper;
 mod table;
@@ -13,6 +14,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use sluicegate_protocol::pool::{Cell, Change};
 use sluicegate_telemetry::clock;
 use tokio::{sync::watch, time::Instant};
 
@@ -25,6 +27,7 @@ use crate::{
         meter::{Meter, Phase},
     },
 };
+use cells::KeptCells;
 use keeper::Keeper;
 
 /// After a crash: how long reports are taken and nothing is given.
@@ -44,6 +47,7 @@ pub struct EmbeddedLedger {
 struct Books {
     shared: Arc<Shared>,
     open: Mutex<Open>,
+    cells: KeptCells,
     /// There is something to write, or nothing more to come.
     news: Condvar,
     health: watch::Sender<LedgerHealth>,
@@ -103,12 +107,15 @@ impl Books {
         for meter in &found.unreadable {
             tracing::error!(meter, "a meter in the state file cannot be read and starts anew");
         }
+        // The ledger's time begins when everything is read.
+        let cells = KeptCells::open(&shared.file)?;
         let time = Time { start_ms: clock::unix_ms().max(found.time_ms), started: Instant::now() };
         let health = if found.crashed { LedgerHealth::Recovering } else { LedgerHealth::Ready };
         let dirty = found.unreadable.into_iter().collect();
         Ok(Self {
             shared,
             open: Mutex::new(Open { meters: found.meters, dirty, closing: false }),
+            cells,
             news: Condvar::new(),
             health: watch::Sender::new(health),
             time,
@@ -208,6 +215,13 @@ impl Ledger for EmbeddedLedger {
 
     async fn meters(&self, prefix: &str, most: usize) -> Result<Vec<MeterView>, StoreError> {
         Ok(self.books.meters(prefix, most))
+    }
+
+    async fn cells(&self, changes: &[Change]) -> Result<Vec<Cell>, StoreError> {
+        check::cells(NAME, changes)?;
+        let (books, changes) = (self.books.clone(), changes.to_vec());
+        blocking(move || books.cells.change(&changes, books.time.now_ms(), &books.shared.file))
+            .await
     }
 
     async fn now_ms(&self) -> Result<u64, StoreError> {

@@ -1,6 +1,7 @@
 //! What a ledger does not take.
 
 use jiff::civil::Date;
+use sluicegate_protocol::pool::Change;
 
 use super::{Day, LeaseOp, MAX_AMOUNT, TotalsQuery, UsageBatch};
 use crate::StoreError;
@@ -19,6 +20,21 @@ pub(crate) fn leases(store: &'static str, ops: &[LeaseOp]) -> Result<(), StoreEr
         bounded(store, "the id of a lease", &op.lease, ID_BYTES)?;
     }
     Ok(())
+}
+
+/// Refuses changes of cells whose names cannot be kept.
+pub(crate) fn cells(store: &'static str, changes: &[Change]) -> Result<(), StoreError> {
+    changes.iter().try_for_each(|change| {
+        let key = match change {
+            Change::Merge(cell) => &cell.key,
+            Change::Clear(clear) => &clear.key,
+        };
+        let checked = key.clone().checked();
+        checked.map(drop).map_err(|fault| StoreError::Refused {
+            store,
+            reason: format!("a cell of a provider key {fault}"),
+        })
+    })
 }
 
 /// Refuses a batch that names no source, no possible day, or numbers out of order.

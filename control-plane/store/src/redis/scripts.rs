@@ -7,6 +7,7 @@ use ::redis::Script;
 pub(super) struct Scripts {
     pub(super) lease: Script,
     pub(super) count: Script,
+    pub(super) cells: Script,
     pub(super) epoch: Script,
     pub(super) rights: Script,
 }
@@ -16,12 +17,13 @@ impl Scripts {
         Self {
             lease: Script::new(include_str!("lease.lua")),
             count: Script::new(include_str!("count.lua")),
+            cells: Script::new(include_str!("cells.lua")),
             epoch: Script::new(include_str!("epoch.lua")),
             rights: Script::new(include_str!("rights.lua")),
         }
     }
 
-    pub(super) fn all(&self) -> [&Script; 4] {
-        [&self.lease, &self.count, &self.epoch, &self.rights]
+    pub(super) fn all(&self) -> [&Script; 5] {
+        [&self.lease, &self.count, &self.cells, &self.epoch, &self.rights]
     }
 }

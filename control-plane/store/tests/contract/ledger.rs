@@ -23,10 +23,20 @@ macro_rules! for_every_promise_of_a_ledger {
             usage::counters_add_up_by_day_and_month,
             usage::counters_stay_at_the_end_of_their_range,
             usage::impossible_batches_are_refused,
+            cells::c5_cells_are_merged_and_told,
+            cells::c5_the_later_end_wins,
+            cells::c5_a_clear_of_an_old_generation_is_ignored,
+            cells::c5_an_operators_newest_word_holds,
+            cells::c5_ended_cells_keep_their_strikes_for_an_hour,
+            cells::c5_cells_are_bounded,
+            cells::c5_garbage_is_left_out,
+            cells::c5_cells_outlive_the_process,
+            cells::c5_cells_agree_with_the_table,
         }
     };
 }
 
+mod cells;
 mod embedded;
 mod faults;
 mod fixture;

@@ -148,10 +148,13 @@ fn content(
 ) -> Result<bool, JsonError> {
     let mut says = false;
     let mut alias = None;
+    let mut has_role = false;
+    let start = scanner.at();
     scanner.object(|scanner, name| {
         match scanner.kind()? {
             Kind::String => {
                 let text = scanner.string()?;
+                has_role |= name.is("role");
                 if !name.is("role") && !text.is_empty() {
                     says = true;
                     facts.chars += chars(text);
@@ -199,6 +202,12 @@ fn content(
         }
         Ok(())
     })?;
+    if let Some(choice) = fragment
+        && repair.lacks_role(choice, has_role, says)
+    {
+        let role = r#""role":"assistant","#;
+        facts.splices.replace(start + 1..start + 1, role);
+    }
     if let Some(name) = alias {
         facts.splices.replace(name, "\"reasoning_content\"");
     }

@@ -15,13 +15,27 @@ use crate::{
 pub(super) struct Repair {
     /// What the server calls the text of thoughts, where that is not `reasoning_content`.
     reasoning: Option<&'static str>,
+    /// One bit for each choice that was given a role.
+    roles: u128,
     /// Calls that were begun in each choice, by the choice's index.
     begun: Vec<(usize, usize)>,
 }
 
 impl Repair {
     pub(super) fn new(variant: &Variant) -> Self {
-        Self { reasoning: variant.reasoning, begun: Vec::new() }
+        Self { reasoning: variant.reasoning, ..Self::default() }
+    }
+
+    /// Must a choice's delta be given a role? The first that says something, where none had one: OpenAI's
+    /// own helpers fail without.
+    pub(super) fn lacks_role(&mut self, choice: usize, has_role: bool, says: bool) -> bool {
+        let bit = u32::try_from(choice).ok().and_then(|choice| 1_u128.checked_shl(choice));
+        let Some(bit) = bit else { return false };
+        let lacks = says && !has_role && self.roles & bit == 0;
+        if has_role || lacks {
+            self.roles |= bit;
+        }
+        lacks
     }
 
     /// Is it the server's own word for `reasoning_content`?

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use prost::Message;
@@ -12,7 +13,10 @@ use sluicegate_model::{
     resource::{self, NamePattern, SecretSource},
 };
 use sluicegate_proto::{policy::v1 as pb, resource::v1 as resource_pb};
-use sluicegate_protocol::policy::{Body, Change, Key, SCHEMA};
+use sluicegate_protocol::{
+    policy::{Body, Change, Key, SCHEMA},
+    pool::Waits,
+};
 
 use super::{Caller, Credential, Location, Model, Policy, Provider, Target, limits::Limits};
 use crate::upstream::Clients;
@@ -199,6 +203,8 @@ pub(crate) fn provider(
         timeouts: spec.timeouts,
         headers,
         keyless: spec.keyless,
+        waits: waits(&spec.key_pool),
+        last_resort: spec.key_pool.last_resort,
         credentials,
         client: clients.get(spec.http_version, spec.timeouts.connect, spec.max_idle_connections),
         profile: spec.profile.clone(),
@@ -211,6 +217,13 @@ fn dialect(spec: &resource::Provider) -> Result<&'static dyn Dialect, String> {
         let resource::Provider { name, dialect, variant, .. } = spec;
         format!("provider/{name}: this build does not speak '{dialect}', variant '{variant}'")
     })
+}
+
+fn waits(spec: &resource::KeyPool) -> Waits {
+    let ms = |wait: Option<Duration>| {
+        wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+    };
+    Waits::new(ms(spec.resting), ms(spec.exhausted), ms(spec.refused), ms(spec.suspended))
 }
 
 /// A key of a provider, ready to be used.
@@ -230,7 +243,12 @@ pub(crate) fn credential(
     let proof = dialect(provider)?.auth(&scheme);
     let proof = proof.map_err(|error| format!("credential/{}: {error}", spec.name))?;
     let signer = clients.signer(proof, provider);
-    Ok(Credential { name: spec.name.clone(), signer, weight: spec.weight })
+    Ok(Credential {
+        name: spec.name.clone(),
+        signer,
+        weight: spec.weight,
+        account: spec.account.clone(),
+    })
 }
 
 /// The tenant above each tenant that has one.
@@ -310,7 +328,7 @@ mod tests {
     use sluicegate_protocol::policy::{Digest, Point};
 
     use super::*;
-    use crate::{admit::Permit, route};
+    use crate::{admit::Permit, pool::Pool, route};
 
     const FILE: &str = r#"
 providers:
@@ -358,7 +376,8 @@ api_keys:
         let upstream_name = if exact { model.name.clone() } else { asked.to_owned() };
         let caller = policy.callers.values().next().unwrap().clone();
         let permit = Permit { caller, model, upstream_name };
-        route::plan(&permit, Endpoint::Chat).unwrap().next(None).unwrap().model
+        let pool = Pool::new(Arc::default(), "n".into());
+        route::plan(&permit, Endpoint::Chat, &pool).unwrap().next(None).unwrap().model
     }
 
     #[test]

@@ -185,6 +185,7 @@ impl Course {
             StreamEvent::Done => self.done(),
             StreamEvent::Failed(fault) => {
                 let outcome = fault.outcome;
+                self.choice.failed(&fault);
                 let provider = self.choice.provider.name.clone();
                 self.fail(Refusal::Upstream { fault, provider }, outcome);
             }

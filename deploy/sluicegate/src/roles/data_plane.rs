@@ -13,6 +13,7 @@ use sluicegate_proxy::{
     metrics::Metrics,
     ops::{self, Ops},
     policy::Current,
+    pool::{Pool, PoolClient},
     quota::{Quota, QuotaClient},
     relay::Streams,
     report::Reporter,
@@ -180,11 +181,14 @@ impl DataPlane {
             node_id.clone(),
             incarnation,
         );
+        let pool = Pool::new(metrics.clone(), node_id.clone());
+        let pooling = PoolClient::start(&pool, &endpoints, &token);
         let reporting = Reporting::start(&log, recovered, &endpoints, &token, node_id);
         let gateway = Arc::new(Gateway {
             fetcher: Fetcher::default(),
             current,
             quota: quota.clone(),
+            pool,
             learned: Learned::default(),
             usage: log.clone(),
             reporter: Reporter { sink, metrics: metrics.clone() },
@@ -205,7 +209,7 @@ impl DataPlane {
             server::serve(self.traffic, gateway, drain, stop).await;
             // What was used last is written down, and sent as far as there is time.
             tokio::join!(quota.hand_back(LAST_REPORT), log.flush(LAST_REPORT));
-            drop((sync, watching, exchange, reporting));
+            drop((sync, watching, exchange, pooling, reporting));
             ops_stop.cancel();
         });
         Ok(Running { status, serving, writer })

@@ -11,8 +11,8 @@ use sluicegate_store::{
     StoreError,
     embedded::EmbeddedStore,
     ledger::{
-        Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView, TotalsQuery, UsageBatch,
-        UsageRow,
+        Cell, CellChange, Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView,
+        TotalsQuery, UsageBatch, UsageRow,
     },
     redis::{RedisConfig, RedisLedger, RedisTls},
 };
@@ -144,6 +144,10 @@ impl Ledger for Late {
 
     async fn meters(&self, prefix: &str, most: usize) -> Result<Vec<MeterView>, StoreError> {
         self.ledger()?.meters(prefix, most).await
+    }
+
+    async fn cells(&self, changes: &[CellChange]) -> Result<Vec<Cell>, StoreError> {
+        self.ledger()?.cells(changes).await
     }
 
     async fn now_ms(&self) -> Result<u64, StoreError> {

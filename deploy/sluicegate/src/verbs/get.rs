@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use sluicegate_model::{Kind, ResourceRef};
-use sluicegate_proto::admin::v1::{GetRequest, ListRequest, VersionedResource};
+use sluicegate_proto::admin::v1::{CredentialStatus, GetRequest, ListRequest, VersionedResource};
 
-use super::resources;
+use super::{
+    key_pool::{self, Statuses},
+    resources,
+};
 use crate::{
     cli::KindParser,
     client::{Client, ClientOptions},
     failure::Failure,
-    output::{Format, Output, Table, print, to_yaml},
+    output::{Format, Output, Table, clean, duration_ms, print, to_yaml},
 };
 
 #[derive(Debug, Args)]
@@ -54,10 +57,13 @@ pub(crate) async fn run(args: GetArgs) -> Result<(), Failure> {
     let mut client = Client::connect(&args.client).await?;
     if let (Some(kind), Some(name)) = (args.kind, &args.name) {
         let (resource, _) = one(&mut client, kind, name).await?;
+        let resource = [resource];
+        let statuses = statuses(&mut client, &resource, output).await;
+        let [only] = &resource;
         return match output.format {
-            Format::Table => tables(&[resource], output),
-            Format::Json => output.value(&resources::value(&resource)),
-            Format::Yaml => output.value(&resources::file_form(&[resource])),
+            Format::Table => tables(&resource, &statuses, output),
+            Format::Json => output.value(&value(only, &statuses)),
+            Format::Yaml => output.value(&resources::file_form(&resource)),
         };
     }
     let request = ListRequest {
@@ -68,15 +74,16 @@ pub(crate) async fn run(args: GetArgs) -> Result<(), Failure> {
         ..ListRequest::default()
     };
     let (found, revision) = resources::list(&mut client, request).await?;
+    let statuses = statuses(&mut client, &found, output).await;
     match output.format {
         Format::Table => {
             if found.is_empty() {
                 output.note(&format!("nothing found at revision {revision}"));
             }
-            tables(&found, output)
+            tables(&found, &statuses, output)
         }
         Format::Json => {
-            let found: Vec<_> = found.iter().map(resources::value).collect();
+            let found: Vec<_> = found.iter().map(|one| value(one, &statuses)).collect();
             output.value(&json!({ "revision": revision, "resources": found }))
         }
         Format::Yaml => {
@@ -107,14 +114,57 @@ pub(super) async fn one(
     Ok((resource, reply.at.map_or(0, |at| at.revision)))
 }
 
+/// How the keys among these stand. A control plane that cannot tell is no reason to show nothing.
+async fn statuses(client: &mut Client, found: &[VersionedResource], output: Output) -> Statuses {
+    let is_key = |one: &VersionedResource| {
+        resources::reference(one).is_some_and(|(kind, _)| kind == Kind::Credential)
+    };
+    if output.format == Format::Yaml || !found.iter().any(is_key) {
+        return Statuses::new();
+    }
+    key_pool::statuses(client).await.unwrap_or_else(|failure| {
+        output.note(&format!("how keys stand is not known: {failure}"));
+        Statuses::new()
+    })
+}
+
+/// The form for programs; a key with how it stands.
+fn value(resource: &VersionedResource, statuses: &Statuses) -> Value {
+    let mut value = resources::value(resource);
+    if let Some((Kind::Credential, name)) = resources::reference(resource)
+        && let Some(status) = statuses.get(name)
+        && let Some(members) = value.as_object_mut()
+    {
+        members.insert("status".to_owned(), key_pool::value(status));
+    }
+    value
+}
+
+/// The cells of one resource; of a key with how it stands, as far as that is known.
+fn cells(resource: &VersionedResource, status: Option<&CredentialStatus>) -> Vec<String> {
+    let mut cells = resources::cells(resource);
+    if let (Some(status), [.., state, left, reason, _]) = (status, cells.as_mut_slice()) {
+        state.clone_from(&status.state);
+        if status.left_ms > 0 {
+            *left = duration_ms(status.left_ms);
+        }
+        let model = if status.model.is_empty() { "" } else { &format!("{}: ", status.model) };
+        *reason = clean(&format!("{model}{}", status.reason));
+    }
+    cells
+}
+
 /// A table for each kind, with headings between them when there are several.
-fn tables(found: &[VersionedResource], output: Output) -> Result<(), Failure> {
+fn tables(found: &[VersionedResource], statuses: &Statuses, output: Output) -> Result<(), Failure> {
     let mut parts = Vec::new();
     for kind in Kind::ALL {
         let mut table = Table::new(resources::columns(kind), output.quiet);
         for resource in found {
-            if resources::reference(resource).is_some_and(|(known, _)| known == kind) {
-                table.row(resources::cells(resource));
+            if let Some((known, name)) = resources::reference(resource)
+                && known == kind
+            {
+                let status = statuses.get(name).filter(|_| kind == Kind::Credential);
+                table.row(cells(resource, status));
             }
         }
         if !table.is_empty() {

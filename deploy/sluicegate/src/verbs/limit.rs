@@ -6,6 +6,7 @@ mod subject;
 
 use clap::Subcommand;
 
+pub(crate) use self::overrides::span_ms;
 use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]

@@ -80,7 +80,9 @@ pub(crate) fn file_form(resources: &[VersionedResource]) -> Value {
 pub(crate) fn columns(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Provider => &["name", "dialect", "base_url", "keys", "version"],
-        Kind::Credential => &["name", "provider", "secret", "weight", "state", "version"],
+        Kind::Credential => {
+            &["name", "provider", "secret", "weight", "state", "left", "reason", "version"]
+        }
         Kind::Model => &["name", "aliases", "targets", "version"],
         Kind::Tenant => &["name", "parent", "version"],
         Kind::ApiKey => &["name", "tenant", "user", "models", "expires", "state", "version"],
@@ -108,6 +110,8 @@ pub(crate) fn cells(resource: &VersionedResource) -> Vec<String> {
             spec.secret.as_ref().map(source).unwrap_or_default(),
             spec.weight.unwrap_or(1).to_string(),
             state(spec.disabled),
+            String::new(),
+            String::new(),
             version,
         ],
         Some(Spec::Model(spec)) => {

@@ -51,6 +51,10 @@ pub(crate) struct State {
     pub(crate) usage_asked: Vec<QueryUsageRequest>,
     pub(crate) limits: LimitStatusReply,
     pub(crate) limits_asked: Vec<LimitStatusRequest>,
+    /// What is told of provider keys, and what was asked and set.
+    pub(crate) pool: Vec<CredentialStatus>,
+    pub(crate) pool_asked: Vec<PoolStatusRequest>,
+    pub(crate) pool_set: Vec<SetPoolStateRequest>,
     /// What each probe tells, and what was asked.
     pub(crate) probe: Vec<Result<ProbeEvent, Status>>,
     pub(crate) probes_asked: Vec<ProbeRequest>,
@@ -398,5 +402,26 @@ impl Admin for Fake {
         let mut state = self.state();
         state.limits_asked.push(request.into_inner());
         Ok(Response::new(state.limits.clone()))
+    }
+
+    async fn pool_status(
+        &self,
+        request: Request<PoolStatusRequest>,
+    ) -> Result<Response<PoolStatusReply>, Status> {
+        let mut state = self.state();
+        state.pool_asked.push(request.into_inner());
+        let credentials = state.pool.clone();
+        Ok(Response::new(PoolStatusReply { credentials, health: "ready".into() }))
+    }
+
+    async fn set_pool_state(
+        &self,
+        request: Request<SetPoolStateRequest>,
+    ) -> Result<Response<SetPoolStateReply>, Status> {
+        let mut state = self.state();
+        let request = request.into_inner();
+        let status = state.pool.iter().find(|one| one.credential == request.credential).cloned();
+        state.pool_set.push(request);
+        Ok(Response::new(SetPoolStateReply { status, cleared: 1, durable: true }))
     }
 }

@@ -5,6 +5,7 @@
 
 mod change;
 mod fake;
+mod key_pool;
 mod ledger;
 mod limits;
 mod offline;

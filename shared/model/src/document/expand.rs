@@ -25,6 +25,7 @@ pub(super) fn expand(kind: Kind, mut resource: pb::Resource, path: &Path) -> Vec
             secret: key.secret,
             weight: key.weight,
             disabled: key.disabled,
+            account: key.account,
         };
         declared.push(Declared {
             reference: ResourceRef::new(Kind::Credential, &credential.name),

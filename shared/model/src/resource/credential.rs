@@ -17,6 +17,8 @@ pub struct Credential {
     pub secret: SecretSource,
     pub weight: u32,
     pub disabled: bool,
+    /// The provider's account that it belongs to; `None`: one of its own.
+    pub account: Option<String>,
 }
 
 /// Where a secret comes from.
@@ -40,6 +42,7 @@ pub(super) fn parse(spec: &pb::Credential, found: &mut Violations) -> Option<Cre
         secret,
         weight: spec.weight.unwrap_or(1),
         disabled: spec.disabled,
+        account: Some(spec.account.clone()).filter(|account| !account.is_empty()),
     })
 }
 

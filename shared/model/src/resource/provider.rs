@@ -35,6 +35,28 @@ pub struct Provider {
     /// Fetch images whose addresses the format does not take.
     pub fetch_images: bool,
     pub profile: Profile,
+    pub key_pool: KeyPool,
+}
+
+/// How keys are treated that the provider does not take. Each wait is the first, where the provider
+/// does not say how long; `None`: the usual one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KeyPool {
+    pub resting: Option<Duration>,
+    pub exhausted: Option<Duration>,
+    pub refused: Option<Duration>,
+    pub suspended: Option<Duration>,
+    pub last_resort: LastResort,
+}
+
+/// What happens when no key is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LastResort {
+    /// The request is refused at once.
+    #[default]
+    Refuse,
+    /// It is sent with the key whose rest ends first.
+    Soonest,
 }
 
 /// Variants of each dialect that has any.
@@ -225,6 +247,7 @@ pub(super) fn parse(spec: &pb::Provider, found: &mut Violations) -> Option<Provi
         http_version,
         max_idle_connections: network.max_idle_connections.unwrap_or(256) as usize,
         headers,
+        key_pool: key_pool(spec.key_pool.as_ref()),
     })
 }
 
@@ -281,6 +304,21 @@ fn parse_headers(spec: &pb::Provider, found: &mut Violations) -> Vec<(HeaderName
         }
     }
     headers
+}
+
+fn key_pool(spec: Option<&pb::KeyPool>) -> KeyPool {
+    let Some(spec) = spec else { return KeyPool::default() };
+    let ms = |value: Option<u32>| value.map(|ms| Duration::from_millis(ms.into()));
+    KeyPool {
+        resting: ms(spec.resting_ms),
+        exhausted: ms(spec.exhausted_ms),
+        refused: ms(spec.refused_ms),
+        suspended: ms(spec.suspended_ms),
+        last_resort: match spec.last_resort.as_str() {
+            "soonest" => LastResort::Soonest,
+            _ => LastResort::Refuse,
+        },
+    }
 }
 
 fn timeouts(spec: Option<&pb::Timeouts>) -> Timeouts {

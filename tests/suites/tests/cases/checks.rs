@@ -32,6 +32,7 @@ pub(crate) fn find(name: &str) -> Option<Check> {
         "variants_are_charged_alike" => variants_are_charged_alike,
         "log_is_utf8" => log_is_utf8,
         "secret_is_not_logged" => secret_is_not_logged,
+        "refused_keys_are_reported" => refused_keys_are_reported,
         _ => return None,
     };
     Some(check)
@@ -196,6 +197,18 @@ fn secret_is_not_logged(world: &Arc<World>, runs: &[Run<'_>], findings: &mut Fin
     for line in [world.gateway.stdout(), world.gateway.stderr()].iter().flat_map(|l| l.all()) {
         let leaks = secrets.iter().any(|secret| contains(line.as_bytes(), secret.as_bytes()));
         findings.check(!leaks, || "a line of the log has the upstream secret".into());
+    }
+}
+
+/// Operators are told which key it is, and why.
+fn refused_keys_are_reported(world: &Arc<World>, runs: &[Run<'_>], findings: &mut Findings) {
+    let lines = world.gateway.stderr().all();
+    for run in runs.iter().filter(|run| run.cell.variant == "refused-key") {
+        let key = format!("{}-p1/k1", run.cell.name);
+        let told = lines.iter().any(|line| {
+            ["WARN", &key, "refused", "Incorrect API key"].iter().all(|part| line.contains(part))
+        });
+        findings.check(told, || format!("no warning tells that {key} is refused"));
     }
 }
 

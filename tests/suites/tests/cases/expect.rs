@@ -51,6 +51,8 @@ pub(crate) struct Expect {
     /// Where limits of the cell stand once all of the exchange has settled: least and most used,
     /// and nothing reserved.
     pub(crate) limits: BTreeMap<String, (f64, f64)>,
+    /// How keys of the cell stand once the exchange is over: provider and key, as `p1/k1`.
+    pub(crate) key_states: BTreeMap<String, String>,
     pub(crate) timing: Timing,
     pub(crate) upstream: UpstreamExpect,
     pub(crate) record: RecordExpect,

@@ -59,6 +59,11 @@ fn errors() {
 }
 
 #[test]
+fn key_pool_breaker() {
+    area("key-pool-breaker");
+}
+
+#[test]
 fn cancel_timeout() {
     area("cancel-timeout");
 }

@@ -1,9 +1,9 @@
-//! Where limits stand after an exchange, as the control plane says it.
+//! Where limits and provider keys stand after an exchange, as the control plane says it.
 
 use std::time::Duration;
 
 use sluicegate_proto::admin::v1::admin_client::AdminClient;
-use sluicegate_proto::admin::v1::{LimitMeter, LimitStatusRequest};
+use sluicegate_proto::admin::v1::{LimitMeter, LimitStatusRequest, PoolStatusRequest};
 use sluicegate_testkit::cluster::ADMIN_TOKEN;
 use tokio::time::Instant;
 use tonic::Request;
@@ -17,6 +17,42 @@ use crate::world::World;
 const SETTLED: Duration = Duration::from_secs(8);
 /// Pause between two looks.
 const POLL: Duration = Duration::from_millis(50);
+
+/// How soon the control plane must know how a key stands.
+const KNOWN: Duration = Duration::from_secs(2);
+
+/// Waits until the cell's keys stand as is expected; adds how those stand that do not.
+pub(crate) async fn judge_keys(
+    world: &World,
+    cell: &Cell,
+    expect: &Expect,
+    findings: &mut Findings,
+) {
+    for (name, expected) in &expect.key_states {
+        let until = Instant::now() + KNOWN;
+        loop {
+            let state = key_state(world, &format!("{}-{name}", cell.name)).await;
+            if state.as_ref().is_ok_and(|state| state == expected) {
+                break;
+            }
+            if Instant::now() >= until {
+                findings.add(format!("key {name} is {}, expected {expected}", short(&state)));
+                break;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+async fn key_state(world: &World, credential: &str) -> anyhow::Result<String> {
+    let mut client = AdminClient::connect(format!("http://{}", world.gateway.admin())).await?;
+    let asked =
+        PoolStatusRequest { credential: credential.to_owned(), ..PoolStatusRequest::default() };
+    let mut request = Request::new(asked);
+    request.metadata_mut().insert("authorization", format!("Bearer {ADMIN_TOKEN}").parse()?);
+    let credentials = client.pool_status(request).await?.into_inner().credentials;
+    Ok(credentials.into_iter().next().map(|status| status.state).unwrap_or_default())
+}
 
 /// Waits until the limits stand as is expected; adds how those stand that do not.
 pub(crate) async fn judge(world: &World, cell: &Cell, expect: &Expect, findings: &mut Findings) {

@@ -19,13 +19,14 @@ use crate::request::RequestSpec;
 use crate::script::Script;
 
 /// Every area, which is also the name of its file.
-pub(crate) const AREAS: [&str; 9] = [
+pub(crate) const AREAS: [&str; 10] = [
     "sse-framing",
     "stream-shape",
     "http-transport",
     "json-fidelity",
     "routing-auth",
     "errors",
+    "key-pool-breaker",
     "cancel-timeout",
     "usage-accounting",
     "quota-limits",
@@ -95,11 +96,19 @@ pub(crate) struct ProviderSpec {
     pub(crate) secret: Option<String>,
     /// Whether nothing listens at the base URL.
     pub(crate) down: bool,
+    /// The provider's `key_pool`.
+    pub(crate) key_pool: Map<String, Value>,
 }
 
 impl Default for ProviderSpec {
     fn default() -> Self {
-        Self { keys: vec!["k1".into()], base: "/v1".into(), secret: None, down: false }
+        Self {
+            keys: vec!["k1".into()],
+            base: "/v1".into(),
+            secret: None,
+            down: false,
+            key_pool: Map::new(),
+        }
     }
 }
 

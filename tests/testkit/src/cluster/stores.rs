@@ -60,8 +60,21 @@ impl Redis {
         Self::start_with(folder, &[]).await
     }
 
+    /// As [`Self::start`]; what it was told outlives a kill.
+    pub async fn start_durable(folder: &Path) -> anyhow::Result<Self> {
+        Self::start_as(folder, &[], "yes").await
+    }
+
     /// As [`Self::start`], with further variables in its environment.
     pub async fn start_with(folder: &Path, variables: &Variables) -> anyhow::Result<Self> {
+        Self::start_as(folder, variables, "no").await
+    }
+
+    async fn start_as(
+        folder: &Path,
+        variables: &Variables,
+        append: &'static str,
+    ) -> anyhow::Result<Self> {
         installed("redis-server")?;
         let (data, variables) = (folder.join("redis"), variables.to_vec());
         std::fs::create_dir_all(&data)?;
@@ -69,7 +82,7 @@ impl Redis {
         let command = move |ports: &[SocketAddr]| {
             let mut command = Command::new("redis-server");
             command
-                .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+                .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", append])
                 .args(["--port", &ports[0].port().to_string()])
                 .arg("--dir")
                 .arg(&directory)

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::{
+    cells,
     fixture::*,
     nodes::{self, Rules},
     redis::nodes_seeds,
@@ -49,6 +50,19 @@ impl LedgerFixture for Embedded {
         let (ledger, store) = open(self.dir.path());
         assert_eq!(*ledger.health().borrow(), LedgerHealth::Ready, "it was closed");
         (self.ledger, self.store) = (Some(ledger), Some(store));
+    }
+
+    async fn plant(&mut self, field: &str, value: &str) {
+        drop(self.ledger.take());
+        drop(self.store.take());
+        {
+            let file = redb::Database::open(self.dir.path().join("state.redb")).unwrap();
+            let txn = file.begin_write().unwrap();
+            let table = redb::TableDefinition::<&str, &str>::new("ledger_cells");
+            txn.open_table(table).unwrap().insert(field, value).unwrap();
+            txn.commit().unwrap();
+        }
+        self.reopen().await;
     }
 
     fn is_durable(&self) -> bool {

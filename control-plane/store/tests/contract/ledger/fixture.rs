@@ -28,6 +28,9 @@ pub trait LedgerFixture: Send + Sync {
     /// As after a restart of our process.
     async fn reopen(&mut self);
 
+    /// Puts a value among the cells of provider keys, behind the ledger's back, and opens it again.
+    async fn plant(&mut self, field: &str, value: &str);
+
     /// What is counted survives a crash of the store.
     fn is_durable(&self) -> bool;
 }

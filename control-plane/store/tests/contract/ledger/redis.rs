@@ -11,6 +11,7 @@ use sluicegate_store::{
 use tokio::time::Instant;
 
 use super::{
+    cells,
     fixture::*,
     model,
     nodes::{self, Rules},
@@ -55,6 +56,14 @@ impl LedgerFixture for Redis {
 
     async fn reopen(&mut self) {
         self.ledger = connect(&self.server, patient()).await;
+    }
+
+    async fn plant(&mut self, field: &str, value: &str) {
+        let mut connection = self.server.connection().await;
+        let mut put = redis::cmd("HSET");
+        put.arg("sluicegate:p:{pool}:cells").arg(field).arg(value);
+        put.exec_async(&mut connection).await.unwrap();
+        self.reopen().await;
     }
 
     fn is_durable(&self) -> bool {
@@ -145,4 +154,7 @@ async fn every_key_expires_and_no_name_is_lost() {
     assert_eq!((of(":m"), of("}:l"), of("}:c:"), of("epoch")), (4 + of("}:m:"), 4, 40, 1));
     assert!(of("}:d:2026-02-28") > 8 && of("}:m:2026-02") == of("}:d:2026-02-28"), "{keys:?}");
     assert_eq!(of("rights"), 0);
+    l.cells(&[sluicegate_protocol::pool::Change::Merge(cells::cell("k", 1, 1))]).await.unwrap();
+    let keys = keys_that_expire(&mut f.server.connection().await).await;
+    assert!(keys.iter().any(|key| key.ends_with("p:{pool}:cells")), "{keys:?}");
 }

@@ -239,7 +239,7 @@ fn time(text: &str) -> Result<u64, String> {
 }
 
 /// Milliseconds of `90s`, `10m`, `12h`, `30d` or `8w`.
-fn span_ms(text: &str) -> Result<u64, String> {
+pub(crate) fn span_ms(text: &str) -> Result<u64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400), ("w", 604_800)];
     let read = || {
         let (unit, seconds) = units.into_iter().find(|(unit, _)| text.ends_with(unit))?;
