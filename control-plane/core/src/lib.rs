@@ -12,6 +12,7 @@ mod idempotency;
 mod keys;
 pub mod ledger_clock;
 pub mod pool;
+pub mod probe;
 pub mod publish;
 pub mod quota;
 mod ring;

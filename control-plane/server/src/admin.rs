@@ -16,7 +16,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use crate::{metrics::Metrics, paging, status, wire};
+use crate::{metrics::Metrics, paging, probe::Probes, status, wire};
 
 /// History entries on a page.
 const DEFAULT_HISTORY: usize = 50;
@@ -35,15 +35,17 @@ pub(crate) struct AdminService {
     pub(crate) standing: Arc<Standing>,
     pub(crate) totals: Arc<Totals>,
     pub(crate) pool: Arc<Pool>,
+    pub(crate) probes: Arc<Probes>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) replica_id: String,
-    /// Ends watches.
+    /// Ends watches and probes.
     pub(crate) stopping: CancellationToken,
 }
 
 #[tonic::async_trait]
 impl Admin for AdminService {
     type WatchStream = ReceiverStream<Result<pb::WatchEvent, Status>>;
+    type ProbeStream = ReceiverStream<Result<pb::ProbeEvent, Status>>;
 
     async fn apply(
         &self,
@@ -184,6 +186,14 @@ impl Admin for AdminService {
     ) -> Result<Response<pb::SetPoolStateReply>, Status> {
         let reply = self.pool.set(request.into_inner()).await;
         reply.map(Response::new).map_err(status::status)
+    }
+
+    async fn probe(
+        &self,
+        request: Request<pb::ProbeRequest>,
+    ) -> Result<Response<Self::ProbeStream>, Status> {
+        let request = request.into_inner();
+        self.probes.start(&request, self.stopping.clone()).map(Response::new)
     }
 }
 

@@ -9,6 +9,7 @@ mod metrics;
 mod paging;
 mod policy;
 mod pool;
+mod probe;
 mod quota;
 mod serve;
 mod start;
@@ -17,6 +18,7 @@ mod usage;
 mod wire;
 
 pub use http::serve_starting;
+pub use probe::{Extent, Prober};
 pub use serve::{ServeError, Tls};
-pub use sluicegate_control_core::Issued;
+pub use sluicegate_control_core::{Issued, probe::Subject};
 pub use start::{Config, ControlPlane};

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use sluicegate_control_core::{
     Applier, Auth, CoreError, Desired, Fleet, History, Issued, LedgerClock, Limits, Pool,
     Publication, Quota, Setback, Tokens, Usage, check_seal_key,
+    probe::Subjects,
     quota::{expiry::OverrideExpiry, standing::Standing},
     secrets::watch::SecretWatch,
     usage::query::Totals,
@@ -14,7 +15,11 @@ use sluicegate_protocol::policy::ServerConfig;
 use sluicegate_store::{ConfigStore, ledger::Ledger};
 use sluicegate_telemetry::task::AbortOnDrop;
 
-use crate::{ledger::Measured, metrics::Metrics};
+use crate::{
+    ledger::Measured,
+    metrics::Metrics,
+    probe::{Prober, Probes},
+};
 
 /// What a control plane is started with.
 #[derive(Debug)]
@@ -38,6 +43,8 @@ pub struct Config {
     pub start_timeout: Duration,
     /// How policy streams wait; the replica's name is filled in.
     pub policy: ServerConfig,
+    /// Makes the calls of probes; `None`: there are no probes.
+    pub prober: Option<Arc<dyn Prober>>,
 }
 
 impl Config {
@@ -59,6 +66,7 @@ impl Config {
             reset_seal_key: false,
             start_timeout: Duration::from_secs(60),
             policy: ServerConfig::default(),
+            prober: None,
         }
     }
 }
@@ -81,6 +89,7 @@ pub struct ControlPlane {
     pub(crate) usage: Arc<Usage>,
     pub(crate) totals: Arc<Totals>,
     pub(crate) pool: Arc<Pool>,
+    pub(crate) probes: Arc<Probes>,
     _tasks: [AbortOnDrop<()>; 6],
 }
 
@@ -105,6 +114,7 @@ impl ControlPlane {
         let (publication, publishing) =
             Publication::start(desired.clone(), seal_key.clone(), fleet.clone());
         let applier = Arc::new(Applier::new(store.clone(), desired.clone(), seal_key.clone()));
+        let subjects = Subjects::new(desired.clone(), seal_key.clone());
         let secrets = SecretWatch::new(desired.clone(), applier.clone(), seal_key).start();
         let expiry = OverrideExpiry::new(desired.clone(), applier.clone()).start();
         let (limits, compiling) = Limits::start(&desired);
@@ -138,6 +148,7 @@ impl ControlPlane {
             usage: Arc::new(Usage::new(ledger.clone(), clock.clone())),
             totals: Arc::new(Totals::new(ledger.clone(), clock)),
             pool,
+            probes: Arc::new(Probes::new(subjects, config.prober)),
             ledger,
             _tasks: [watching, publishing, secrets, expiry, compiling, keeping],
         };

@@ -109,6 +109,29 @@ pub(crate) fn stopping() -> Status {
     retryable(Code::Unavailable, "this control plane is stopping".to_owned(), "STOPPING")
 }
 
+/// The status for a probe where nobody can make its calls.
+pub(crate) fn no_prober() -> Status {
+    let message = "this control plane was built without the calls of probes";
+    reason(Code::Unimplemented, message.to_owned(), "NO_PROBER", &[])
+}
+
+/// The status for a second probe at once.
+pub(crate) fn probing() -> Status {
+    let message = "another probe is running; wait for its end and try again";
+    reason(Code::ResourceExhausted, message.to_owned(), "PROBE_RUNNING", &[])
+}
+
+/// The status for a provider that cannot be called by this build.
+pub(crate) fn cannot_probe(why: &str) -> Status {
+    reason(Code::FailedPrecondition, capped(why), "CANNOT_PROBE", &[])
+}
+
+/// The status for a probe that did not end in time.
+pub(crate) fn probe_overdue(limit: Duration) -> Status {
+    let message = format!("the probe did not end within {} s", limit.as_secs());
+    reason(Code::DeadlineExceeded, message, "PROBE_OVERDUE", &[])
+}
+
 fn reason(code: Code, message: String, reason: &str, facts: &[(&str, u64)]) -> Status {
     let facts: HashMap<_, _> =
         facts.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();

@@ -4,7 +4,7 @@
 //! caller, so that every failure may still move on to another target.
 
 mod open;
-mod send;
+pub(crate) mod send;
 mod whole;
 
 use std::{

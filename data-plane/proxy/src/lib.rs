@@ -4,8 +4,9 @@
 //! A request meets the stages in this order, each taking what the one before it made:
 //! [`accept`] → [`identify`] → [`admit`] → [`route`] → [`attempt`] → [`relay`] → [`settle`] →
 //! [`report`]. [`pipeline`] is that order on one screen. Beside it, [`sync`] keeps the policy
-//! current, [`quota`] holds leases on the limits of the fleet, [`pool`] knows how provider keys stand, [`usage`] writes down and reports what
-//! was used, and [`server`] owns sockets.
+//! current, [`quota`] holds leases on the limits of the fleet, [`pool`] knows how provider keys stand,
+//! [`usage`] writes down and reports what was used, and [`server`] owns sockets. [`probe`] finds out
+//! how an upstream really behaves.
 
 pub mod accept;
 pub mod admit;
@@ -21,6 +22,7 @@ pub mod ops;
 pub mod pipeline;
 pub mod policy;
 pub mod pool;
+pub mod probe;
 pub mod quota;
 pub mod refusal;
 pub mod relay;

@@ -19,6 +19,7 @@ use sluicegate_model::{
 };
 
 pub use compile::{Compiled, Compiler};
+pub(crate) use compile::{credential, provider};
 use sluicegate_protocol::pool::Waits;
 use tokio::sync::watch;
 

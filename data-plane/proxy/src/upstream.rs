@@ -24,7 +24,7 @@ use connect::Connector;
 pub(crate) use connect::Use;
 use proxy::Proxies;
 
-type Http = legacy::Client<Connector, Full<Bytes>>;
+pub(crate) type Http = legacy::Client<Connector, Full<Bytes>>;
 
 /// HTTP for one way of connecting. Cheap to clone; clones share the pool.
 #[derive(Debug, Clone)]

@@ -31,6 +31,7 @@ Every day:
   sluicegate history && sluicegate rollback 41     undo
   sluicegate key-pool status                       which provider keys rest, and why
   sluicegate limit status && sluicegate usage      who is held by what, and what was used
+  sluicegate probe openai                          how a provider really behaves
 
 Exit codes:
   0  done
@@ -81,6 +82,8 @@ pub(crate) enum Verb {
     Rollback(verbs::rollback::RollbackArgs),
     /// Show the data planes: what each runs, how far behind it is, what it refused
     Nodes(verbs::nodes::NodesArgs),
+    /// Find out how a provider really behaves, and what the gateway makes up for
+    Probe(verbs::probe::ProbeArgs),
     /// Make and revoke the keys of callers
     #[command(subcommand)]
     Key(verbs::key::KeyVerb),

@@ -5,6 +5,7 @@ mod control_plane;
 mod data_plane;
 mod ledger;
 mod owned;
+mod prober;
 mod quickstart;
 mod run;
 mod signal;

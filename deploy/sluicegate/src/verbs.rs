@@ -13,6 +13,7 @@ pub(crate) mod key;
 pub(crate) mod key_pool;
 pub(crate) mod limit;
 pub(crate) mod nodes;
+pub(crate) mod probe;
 pub(crate) mod resources;
 pub(crate) mod rollback;
 pub(crate) mod schema;
@@ -42,6 +43,7 @@ pub(crate) async fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Watch(args) => Box::pin(watch::run(args)).await,
         Verb::History(args) => Box::pin(history::run(args)).await,
         Verb::Rollback(args) => Box::pin(rollback::run(args)).await,
+        Verb::Probe(args) => Box::pin(probe::run(args)).await,
         Verb::Nodes(args) => Box::pin(nodes::run(args)).await,
         Verb::Key(verb) => Box::pin(key::run(verb)).await,
         Verb::KeyPool(verb) => Box::pin(key_pool::run(verb)).await,

@@ -3,7 +3,8 @@
 /// What the gateway makes up for. Every member's default is to do as the format says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Profile {
-    /// Ask for usage in streams: `None`, as the format has it.
+    /// Ask for usage in streams: `None`, as the format has it; false: a caller's own wish is kept
+    /// from the upstream, too.
     pub ask_usage: Option<bool>,
     /// Fill usage into answers that come without, from an estimate that is marked as one.
     pub fill_usage: bool,

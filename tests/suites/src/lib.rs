@@ -15,6 +15,8 @@
 //!   and outages, on one and several data planes.
 //! - `tests/pool`: provider keys that are limited, spent, refused, and how the fleet shares what it
 //!   knows of them, through crashes of everything.
+//! - `tests/probe`: what `sluicegate probe` says of sound and of broken upstreams, and what saving that
+//!   changes for callers.
 //! - `tests/durability`: kill -9 during a stream of changes. `SLUICEGATE_APPLIES=N` makes it longer.
 //! - `tests/start`: wrong input at start and in requests, and what is said about it.
 //! - `src/bin/fleet`: measures how fast changes reach data planes under traffic; no test.

@@ -12,6 +12,7 @@ mod ledger;
 mod outage;
 mod overrides;
 mod pool;
+mod probe;
 mod property;
 mod publish;
 mod quota;

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use sluicegate_control_server::{Config, ControlPlane, ServeError};
+use sluicegate_control_server::{Config, ControlPlane, Prober, ServeError};
 use sluicegate_model::{seal::SealKey, secret::Secret};
 use sluicegate_proto::{
     admin::v1::{self as pb, admin_client::AdminClient},
@@ -46,7 +46,15 @@ pub(crate) struct Served {
 impl Served {
     pub(crate) async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut served = Self::over(dir.path(), ServerConfig::default()).await;
+        let mut served = Self::over(dir.path(), ServerConfig::default(), None).await;
+        served._dir = Some(dir);
+        served
+    }
+
+    /// With somebody who makes the calls of probes.
+    pub(crate) async fn probing(prober: Arc<dyn Prober>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut served = Self::over(dir.path(), ServerConfig::default(), Some(prober)).await;
         served._dir = Some(dir);
         served
     }
@@ -60,18 +68,19 @@ impl Served {
             behind_timeout: Duration::from_millis(200),
             ..ServerConfig::default()
         };
-        let mut served = Self::over(dir.path(), policy).await;
+        let mut served = Self::over(dir.path(), policy, None).await;
         served._dir = Some(dir);
         served
     }
 
-    async fn over(dir: &Path, policy: ServerConfig) -> Self {
+    async fn over(dir: &Path, policy: ServerConfig, prober: Option<Arc<dyn Prober>>) -> Self {
         let (store, _) = EmbeddedStore::open(dir).unwrap();
         let ledger = Arc::new(store.ledger().unwrap());
         let config = Config {
             admin_token: Some(Secret::new(ADMIN)),
             node_token: Some(Secret::new(NODE)),
             policy,
+            prober,
             ..Config::new(Arc::new(store), ledger, SealKey::generate().unwrap(), "replica-1")
         };
         let (control_plane, issued) = ControlPlane::start(config).await.unwrap();

@@ -10,6 +10,7 @@ mod fixture;
 mod node;
 mod policy;
 mod pool;
+mod probe;
 mod quota;
 mod stop;
 mod usage;

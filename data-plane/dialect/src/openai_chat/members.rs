@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use memchr::memmem;
+use sluicegate_model::Profile;
 
 use super::variant::{Rule, Variant};
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
 pub(super) fn apply(
     variant: &Variant,
     call: &Call,
+    profile: &Profile,
     splices: &mut Splices,
 ) -> Result<Vec<Cow<'static, str>>, Unfit> {
     let mut dropped = Vec::new();
@@ -80,6 +82,16 @@ pub(super) fn apply(
                     return Err(Unfit::unsupported(*name, why));
                 }
             }
+        }
+    }
+    // A server that must not be asked for usage must not hear the wish from a caller either.
+    if profile.ask_usage == Some(false)
+        && let Some((index, value)) = call.member("stream_options")
+        && !out.contains(&index)
+    {
+        out.push(index);
+        if value != b"null" {
+            dropped.push(Cow::Borrowed("stream_options"));
         }
     }
     splices.remove_members(&call.members, |index| out.contains(&index));

@@ -19,7 +19,7 @@ pub(crate) fn translate(
 ) -> Result<UpstreamCall, Unfit> {
     let upstream_model = to.model;
     let mut splices = Splices::default();
-    let dropped = members::apply(variant, call, &mut splices)?;
+    let dropped = members::apply(variant, call, to.profile, &mut splices)?;
     if call.model != upstream_model {
         splices.replace(call.model_span.clone(), quoted(upstream_model));
     }
@@ -101,6 +101,8 @@ fn quoted(text: &str) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_model::Profile;
+
     use super::*;
 
     fn sent(call: &Call, model: &str) -> Bytes {
@@ -142,6 +144,18 @@ mod tests {
             "m",
             r#"{"model":"m","stream":true,"stream_options":{"include_usage":true}}"#,
         );
+
+        let spared = |body: &'static str| {
+            let call = Call::parse(Endpoint::Chat, Bytes::from_static(body.as_bytes())).unwrap();
+            let profile = Profile { ask_usage: Some(false), ..Profile::default() };
+            let to = Destination { model: "m", profile: &profile };
+            translate(super::super::variant::ALL[0], &call, &to).unwrap()
+        };
+        let plain = r#"{"model":"m","stream":true}"#;
+        assert_eq!(spared(plain).body, plain);
+        let asked = r#"{"model":"m","stream":true,"stream_options":{"include_usage":true}}"#;
+        assert_eq!(spared(asked).body, plain, "a caller's wish is kept from it, too");
+        assert_eq!((spared(asked).sent.hide_usage, spared(asked).dropped.len()), (false, 1));
 
         let capped = |body: &'static str, model: &str| {
             let mut call =

@@ -8,18 +8,22 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::connect::capture_connection;
-use sluicegate_dialect::{Fault, Framing, UpstreamCall};
+use sluicegate_dialect::{Call, Fault, Framing, UpstreamCall};
 use sluicegate_model::Outcome;
 use tokio::time::{Instant, timeout_at};
 
 use super::Attempt;
-use crate::upstream::{Use, decode::Decoded};
+use crate::{
+    policy::{Credential, Provider},
+    trace::Trace,
+    upstream::{Use, decode::Decoded},
+};
 
 /// Longest error body that is read, in bytes.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 
 /// A connection that was closed while it lay idle shows it at once. What fails later was under way.
-const STALE: Duration = Duration::from_secs(1);
+pub(crate) const STALE: Duration = Duration::from_secs(1);
 /// How long the rest of an error body may take; the status has said enough by then.
 const ERROR_BODY: Duration = Duration::from_secs(2);
 
@@ -35,15 +39,19 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Is it a stream of events? Parameters and case of the type do not matter.
+    /// Is it a stream of events?
     pub(super) fn is_stream(&self, framing: Framing) -> bool {
-        let essence = self
-            .headers
-            .get(header::CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.split(';').next());
-        essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(framing.media_type()))
+        is_stream(&self.headers, framing)
     }
+}
+
+/// Do the headers announce a stream of events? Parameters and case of the type do not matter.
+pub(crate) fn is_stream(headers: &HeaderMap, framing: Framing) -> bool {
+    let essence = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(framing.media_type()))
 }
 
 /// Sends the call.
@@ -111,38 +119,63 @@ pub(super) fn head_deadline(attempt: &Attempt<'_>) -> Instant {
     (attempt.started + wait).min(attempt.total)
 }
 
-/// Nothing of the caller's headers goes along but what is named here.
+/// What goes to an upstream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) provider: &'a Provider,
+    pub(crate) credential: Option<&'a Credential>,
+    pub(crate) call: &'a Call,
+    /// The call as the provider wants it.
+    pub(crate) translated: &'a UpstreamCall,
+    pub(crate) trace: &'a Trace,
+}
+
+impl Outgoing<'_> {
+    /// The request. Nothing of the caller's headers goes along but what is named here.
+    ///
+    /// # Errors
+    /// When the provider's URL is unusable, or the key cannot be proven in time.
+    pub(crate) async fn request(self, deadline: Instant) -> Result<Request<Full<Bytes>>, Fault> {
+        let Self { provider, call, .. } = self;
+        let UpstreamCall { path, body, headers: special, .. } = self.translated;
+        let unusable = || Fault::new(Outcome::ProviderError, "the provider's URL is unusable");
+        let uri = provider.uri(call.endpoint, path.as_deref()).ok_or_else(unusable)?;
+        let accept =
+            if call.stream { provider.dialect.framing().media_type() } else { "application/json" };
+        let mut request =
+            Request::post(uri).body(Full::new(body.clone())).map_err(|_| unusable())?;
+        let headers = request.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(header::USER_AGENT, USER_AGENT);
+        for (name, value) in special {
+            headers.insert(name, value.clone());
+        }
+        for (name, value) in &provider.headers {
+            headers.append(name, value.clone());
+        }
+        self.trace.inject(headers);
+        if let Some(credential) = self.credential {
+            credential.signer.sign(&mut request, body, deadline).await?;
+        }
+        Ok(request)
+    }
+}
+
 async fn request(attempt: &Attempt<'_>, deadline: Instant) -> Result<Request<Full<Bytes>>, Fault> {
-    let choice = attempt.choice;
-    let UpstreamCall { path, body, headers: special, .. } = attempt.translated;
-    let unusable = || Fault::new(Outcome::ProviderError, "the provider's URL is unusable");
-    let uri = choice.provider.uri(attempt.call.endpoint, path.as_deref()).ok_or_else(unusable)?;
-    let accept = if attempt.call.stream {
-        choice.provider.dialect.framing().media_type()
-    } else {
-        "application/json"
+    let outgoing = Outgoing {
+        provider: &attempt.choice.provider,
+        credential: attempt.choice.credential.as_deref(),
+        call: attempt.call,
+        translated: attempt.translated,
+        trace: attempt.trace,
     };
-    let mut request = Request::post(uri).body(Full::new(body.clone())).map_err(|_| unusable())?;
-    let headers = request.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    headers.insert(header::USER_AGENT, USER_AGENT);
-    for (name, value) in special {
-        headers.insert(name, value.clone());
-    }
-    for (name, value) in &choice.provider.headers {
-        headers.append(name, value.clone());
-    }
-    attempt.trace.inject(headers);
-    if let Some(credential) = &choice.credential {
-        credential.signer.sign(&mut request, body, deadline).await?;
-    }
-    Ok(request)
+    outgoing.request(deadline).await
 }
 
 /// What a failure below HTTP means.
-fn transport(error: &hyper_util::client::legacy::Error) -> Fault {
+pub(crate) fn transport(error: &hyper_util::client::legacy::Error) -> Fault {
     let mut source: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(cause) = source {
         if let Some(io) = cause.downcast_ref::<std::io::Error>()
@@ -161,7 +194,7 @@ fn transport(error: &hyper_util::client::legacy::Error) -> Fault {
 }
 
 /// As much of an error body as is worth reading; what breaks off counts as far as it came.
-async fn error_body(mut body: Decoded, deadline: Instant) -> Bytes {
+pub(crate) async fn error_body(mut body: Decoded, deadline: Instant) -> Bytes {
     let deadline = deadline.min(Instant::now() + ERROR_BODY);
     let mut read = BytesMut::new();
     while let Ok(Some(Ok(chunk))) = timeout_at(deadline, body.next()).await {

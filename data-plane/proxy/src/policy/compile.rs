@@ -171,7 +171,11 @@ fn build(
     Ok(policy)
 }
 
-fn provider(
+/// A provider, ready to be called with these keys.
+///
+/// # Errors
+/// When this build cannot call it.
+pub(crate) fn provider(
     spec: &resource::Provider,
     credentials: Vec<Arc<Credential>>,
     clients: &Clients,
@@ -222,7 +226,11 @@ fn waits(spec: &resource::KeyPool) -> Waits {
     Waits::new(ms(spec.resting), ms(spec.exhausted), ms(spec.refused), ms(spec.suspended))
 }
 
-fn credential(
+/// A key of a provider, ready to be used.
+///
+/// # Errors
+/// When the key has not the form that the provider's format wants.
+pub(crate) fn credential(
     provider: &resource::Provider,
     spec: &resource::Credential,
     clients: &Clients,

@@ -15,7 +15,7 @@ use sluicegate_telemetry::task;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{ControlPlaneArgs, EtcdArgs, ledger, signal, state};
+use super::{ControlPlaneArgs, EtcdArgs, ledger, prober::Calls, signal, state};
 use crate::output;
 
 /// Runs a control plane until a signal ends it.
@@ -61,6 +61,7 @@ pub(crate) async fn control_plane(args: ControlPlaneArgs) -> anyhow::Result<()> 
         node_token: state::token_from_env("SLUICEGATE_NODE_TOKEN"),
         reset_admin_token: args.reset_admin_token,
         reset_seal_key: args.reset_seal_key,
+        prober: Some(Arc::new(Calls)),
         ..Config::new(store, ledger, seal_key, args.replica_id.clone())
     };
     let starting = CancellationToken::new();

@@ -27,6 +27,7 @@ use super::{
     data_plane::{DataPlane, Setup},
     ledger,
     owned::Owned,
+    prober::Calls,
     quickstart::{self, Quickstart},
     signal, state,
 };
@@ -183,6 +184,7 @@ async fn start_control_plane(
         admin_token: Some(tokens.admin.clone()),
         node_token: Some(tokens.node.clone()),
         reset_seal_key: args.reset_seal_key,
+        prober: Some(Arc::new(Calls)),
         ..Config::new(store, ledger, seal_key, "local")
     };
     let (plane, _) = ControlPlane::start(config).await.context("the control plane cannot start")?;

@@ -55,6 +55,11 @@ pub(crate) struct State {
     pub(crate) pool: Vec<CredentialStatus>,
     pub(crate) pool_asked: Vec<PoolStatusRequest>,
     pub(crate) pool_set: Vec<SetPoolStateRequest>,
+    /// What each probe tells, and what was asked.
+    pub(crate) probe: Vec<Result<ProbeEvent, Status>>,
+    pub(crate) probes_asked: Vec<ProbeRequest>,
+    /// Somebody else changes everything while a probe runs.
+    pub(crate) moves: bool,
 }
 
 #[derive(Clone, Default)]
@@ -312,6 +317,20 @@ impl Admin for Fake {
         }
         let events = state.events.remove(0);
         Ok(Response::new(Box::pin(tokio_stream::iter(events.into_iter().map(Ok)))))
+    }
+
+    type ProbeStream = Pin<Box<dyn Stream<Item = Result<ProbeEvent, Status>> + Send>>;
+
+    async fn probe(
+        &self,
+        request: Request<ProbeRequest>,
+    ) -> Result<Response<Self::ProbeStream>, Status> {
+        let mut state = self.state();
+        state.probes_asked.push(request.into_inner());
+        if state.moves {
+            state.resources.values_mut().for_each(|(_, version)| *version += 1);
+        }
+        Ok(Response::new(Box::pin(tokio_stream::iter(state.probe.clone()))))
     }
 
     async fn history(

@@ -9,6 +9,7 @@ mod key_pool;
 mod ledger;
 mod limits;
 mod offline;
+mod probe;
 mod program;
 mod read;
 mod trouble;

@@ -10,4 +10,5 @@
 
 mod errors;
 mod gateway;
+mod probe;
 mod spoken;
