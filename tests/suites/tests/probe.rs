@@ -1,7 +1,11 @@
 //! `sluicegate probe` against upstreams that are sound, and broken in different ways: what it says,
 //! what it saves, and what callers get of that.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and says what it saw"
+)]
 
 use std::time::Duration;
 
@@ -217,6 +221,7 @@ impl World {
     async fn probe(&self, arguments: &[&str]) -> String {
         let output = self.cli(&[&["probe"], arguments].concat()).await;
         assert_eq!(output.status.code(), Some(0), "{}", output.said());
+        println!("{arguments:?}\n{}", output.stdout);
         output.stdout
     }
 
