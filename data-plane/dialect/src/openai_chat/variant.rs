@@ -4,6 +4,7 @@
 mod deepseek;
 mod doubao_ark;
 mod generic;
+mod llama_cpp;
 mod minimax;
 mod mistral;
 mod moonshot;
@@ -24,7 +25,7 @@ use crate::{
 pub(crate) use generic::FINISHES;
 
 /// Every variant. The first makes no assumption.
-pub const ALL: [&Variant; 13] = [
+pub const ALL: [&Variant; 14] = [
     &generic::VARIANT,
     &openai::VARIANT,
     &deepseek::VARIANT,
@@ -38,6 +39,7 @@ pub const ALL: [&Variant; 13] = [
     &vllm::VARIANT,
     &sglang::VARIANT,
     &ollama::VARIANT,
+    &llama_cpp::VARIANT,
 ];
 
 /// One kind of server.

@@ -77,6 +77,7 @@ const VARIANTS: &[(&str, &[&str])] = &[
             "vllm",
             "sglang",
             "ollama",
+            "llama-cpp",
         ],
     ),
     ("azure-openai", &["v1"]),
