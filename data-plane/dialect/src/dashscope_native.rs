@@ -4,9 +4,9 @@
 //!
 //! Sources: Model Studio's API reference and error-code page; DashScope's Python SDK.
 
+mod delta;
 mod embeddings;
 mod errors;
-mod increments;
 mod models;
 mod request;
 mod response;

@@ -63,9 +63,11 @@ impl Errors {
             |row| row.outcome,
         );
         let asked = wait::asked(headers, &stated, self.resets, wall_clock());
-        let wait = match means {
+        let wait = match outcome {
             // A short wait that goes with a spent quota is not the quota's.
-            Some(row) if row.ignores_short_wait => asked.filter(|wait| *wait >= wait::LONG),
+            Outcome::QuotaExhausted => asked.filter(|wait| *wait >= wait::LONG),
+            // No time makes a wrong key right: numbers in such a text mean something else.
+            Outcome::KeyRefused | Outcome::PermissionDenied | Outcome::ModelMissing => None,
             _ => asked,
         };
         let until = means.and_then(|row| row.until).map(|until| until.left(wall_clock()));

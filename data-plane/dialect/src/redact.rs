@@ -21,40 +21,91 @@ pub fn message(text: &str) -> String {
     shown
 }
 
-/// What keys, accounts, requests and addresses begin with.
-const MARKS: [&str; 17] = [
-    "sk-", "sk_", "://", "org-", "proj_", "bce-v3/", "AIza", "ya29.", "arn:", "req_", "req-",
-    "AKIA", "ASIA", "eyJ", "ep-2", "acct", "@",
+/// What keys, accounts, requests and addresses hold.
+const MARKS: [&str; 11] =
+    ["://", ":\\/\\/", "bce-v3/", "AIza", "ya29.", "arn:", "AKIA", "ASIA", "eyJ", "@", "****"];
+
+/// What they begin with, with something behind it that is no word.
+const PREFIXES: [&str; 20] = [
+    "sk-", "sk_", "org-", "org_", "proj-", "proj_", "req-", "req_", "ws-", "user-", "user_",
+    "acct_", "ALTAK-", "xai-", "hf_", "pplx-", "gsk_", "key-", "ep-", "24.",
+];
+
+/// What stands before the sign of a secret's value.
+const NAMES: [&str; 7] = ["password", "passwd", "secret", "token", "key", "auth", "signature"];
+
+/// The last label of names of machines.
+const ENDINGS: [&str; 17] = [
+    "com", "net", "org", "io", "cn", "ai", "dev", "cloud", "local", "internal", "intranet", "corp",
+    "lan", "svc", "cluster", "test", "example",
 ];
 
 fn is_private(word: &str) -> bool {
     let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
-    MARKS.iter().any(|mark| word.contains(mark)) || is_address(bare) || looks_random(bare)
+    MARKS.iter().any(|mark| word.contains(mark))
+        || word.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.:%[]".contains(c))).any(|part| {
+            let part = part.trim_matches(['.', ':', '-', '_', '%']);
+            has_prefix(part) || is_address(part)
+        })
+        || is_address(bare)
+        || is_named_secret(word)
+        || looks_random(word)
 }
 
-/// `10.0.0.1`, `10.0.0.1:8000`, or a name with a port.
+fn has_prefix(part: &str) -> bool {
+    PREFIXES.iter().any(|prefix| {
+        part.strip_prefix(prefix).is_some_and(|rest| {
+            let coded = rest.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+            // What looks like a key is one, whatever stands in it.
+            (rest.len() >= 4 && coded) || (prefix.starts_with("sk") && rest.len() >= 3)
+        })
+    })
+}
+
+/// `10.0.0.1`, `[fd00::1]:8000`, `gpu-7.internal`, `redis-master:6379`.
 fn is_address(word: &str) -> bool {
+    let unbracketed = word.trim_start_matches('[').replace(']', "");
+    let is_ip = |text: &str| text.parse::<std::net::IpAddr>().is_ok();
+    if is_ip(word) || is_ip(&unbracketed) {
+        return true;
+    }
     let (host, port) =
         word.rsplit_once(':').map_or((word, None), |(host, port)| (host, Some(port)));
-    let port_like =
-        port.is_some_and(|port| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
-    host.parse::<std::net::IpAddr>().is_ok()
-        || word.parse::<std::net::IpAddr>().is_ok()
-        || (port_like && host.contains('.') && host.bytes().any(|byte| byte.is_ascii_alphabetic()))
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let has_port = port.is_some_and(|port| {
+        (2..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let long_port = has_port && port.is_some_and(|port| port.len() >= 4);
+    let named = host.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let ending = host
+        .rsplit_once('.')
+        .is_some_and(|(_, last)| ENDINGS.iter().any(|known| last.eq_ignore_ascii_case(known)));
+    is_ip(host)
+        || (ending && named)
+        || (has_port && named && (host.contains('.') || host == "localhost"))
+        || (long_port && named && host.len() >= 3)
 }
 
-/// A long unbroken run of letters and digits mixed, of digits alone, or stars, as keys, accounts and
-/// their masks have. Names of
-/// models are long, too, but broken by hyphens.
+/// `password=...`, `api_key:...`.
+fn is_named_secret(word: &str) -> bool {
+    word.split_once(['=', ':']).is_some_and(|(name, value)| {
+        let name = name.to_ascii_lowercase();
+        let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        value.len() >= 4 && NAMES.iter().any(|known| name.ends_with(known))
+    })
+}
+
+/// A long unbroken run of letters and digits mixed, or of digits alone, as keys, accounts and their
+/// masks have. Names of models are long, too, but broken by hyphens.
 fn looks_random(word: &str) -> bool {
     let mixed = |run: &str| {
-        run.len() >= 20
+        run.len() >= 16
             && run.bytes().any(|byte| byte.is_ascii_digit())
             && run.bytes().any(|byte| byte.is_ascii_alphabetic())
     };
     let digits = |run: &str| run.len() >= 9 && run.bytes().all(|byte| byte.is_ascii_digit());
-    let runs = || word.split(|c: char| !c.is_ascii_alphanumeric());
-    runs().any(|run| mixed(run) || digits(run)) || word.contains("****") || has_uuid(word)
+    let mut runs = word.split(|c: char| !c.is_ascii_alphanumeric());
+    runs.any(|run| mixed(run) || digits(run)) || has_uuid(word)
 }
 
 /// Five groups of hexadecimal digits, of 8, 4, 4, 4 and 12. (RFC 9562.)
@@ -65,6 +116,15 @@ fn has_uuid(word: &str) -> bool {
     groups.windows(GROUPS.len()).any(|window| {
         window.iter().all(is_hex) && window.iter().map(|group| group.len()).eq(GROUPS)
     })
+}
+
+/// Takes texts that are known to be private out of a message, wherever they stand.
+pub fn known(text: &str, private: &[&str]) -> String {
+    let mut shown = text.to_owned();
+    for private in private.iter().filter(|private| private.len() >= 6) {
+        shown = shown.replace(private, "[redacted]");
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -107,6 +167,62 @@ mod tests {
         fn check(text: &str, expected: &str) {
             assert_eq!(message(text), expected);
         }
+    }
+
+    #[test]
+    fn a5_nothing_of_ours_shows_in_whatever_form() {
+        for private in [
+            "gpu-7.internal.corp",
+            "x.svc.cluster.local",
+            "redis-master:6379",
+            "localhost:8080",
+            "ip=10.1.2.3",
+            "10.1.2.3/v1",
+            "10.1.2.3,10.1.2.4",
+            "[fd00::1]:8000",
+            "req_011Cabc4",
+            "0123456789abcdef",
+            "org_A1b2",
+            "proj-9f2c",
+            "ws-12ab",
+            "user-91x2",
+            "ALTAK-8fh2K",
+            "24.a1b2c3d4",
+            "xai-9d2f",
+            "hf_Ab12",
+            "pplx-77aa",
+            "Password=hunter2",
+            "api_key:abcd1",
+            r"https:\/\/x.y",
+            "eyJhbGciOi",
+            "api.example.com",
+            "sk-canary-abcdef.prod-host",
+        ] {
+            assert_eq!(message(private), "[redacted]", "{private}");
+        }
+        for plain in [
+            "messages[1].content",
+            "response_format.json_schema",
+            "InternalError.Algo.InvalidParameter",
+            "claude-3.5-sonnet",
+            "gpt-4o-2024-08-06",
+            "key",
+            "user-provided",
+            "org-wide",
+            "token",
+            "1.5",
+            "line:12",
+            "code:429",
+            "tools.0.custom.input_schema",
+            "e.g.",
+            "max_tokens=4096",
+        ] {
+            assert_eq!(message(plain), plain, "{plain}");
+        }
+        assert_eq!(
+            known("client my-plain-secret is bad", &["my-plain-secret"]),
+            "client [redacted] is bad"
+        );
     }
 
     #[test]

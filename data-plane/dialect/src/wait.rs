@@ -118,7 +118,8 @@ fn left(then: Timestamp, now: SystemTime) -> Option<Duration> {
 /// A number of seconds, or of something else of which `unit` is one in seconds.
 fn seconds(text: &str, unit: f64) -> Option<Duration> {
     let number: f64 = text.parse().ok()?;
-    (number > 0.0).then(|| Duration::try_from_secs_f64(number * unit).ok()).flatten()
+    // What no duration can hold is the longest.
+    (number > 0.0).then(|| Duration::try_from_secs_f64(number * unit).unwrap_or(CEILING))
 }
 
 /// A member that holds seconds, as a number or as text.
@@ -146,8 +147,16 @@ fn time_in(text: &str) -> Option<Timestamp> {
 /// A duration or a time that a message names.
 fn in_words(message: &str, now: SystemTime) -> Option<Duration> {
     let words: Vec<_> = message.split_whitespace().collect();
+    // Other durations of a message are those of limits.
+    let is_wait = |index: usize| {
+        let before = words.get(index.saturating_sub(3)..index).unwrap_or_default();
+        before.iter().any(|word| {
+            let word = word.trim_matches(|c: char| !c.is_ascii_alphabetic()).to_ascii_lowercase();
+            WAITING.contains(&word.as_str())
+        })
+    };
     let duration = words.windows(2).enumerate().find_map(|(index, pair)| match pair {
-        ["in" | "after", amount] => {
+        ["in" | "after", amount] if is_wait(index) => {
             let amount = amount.trim_end_matches(END);
             let unit = words.get(index + 2).map(|word| word.trim_end_matches(END));
             compound(amount).or_else(|| clock(amount)).or_else(|| spelt(amount, unit?))
@@ -156,6 +165,21 @@ fn in_words(message: &str, now: SystemTime) -> Option<Duration> {
     });
     duration.or_else(|| left(date_in_words(&words)?, now))
 }
+
+/// Words that a wait follows, within three words.
+const WAITING: [&str; 11] = [
+    "retry",
+    "again",
+    "wait",
+    "try",
+    "retrying",
+    "reset",
+    "resets",
+    "available",
+    "later",
+    "back",
+    "replenished",
+];
 
 /// What may stand behind an amount at the end of a clause.
 const END: [char; 5] = [',', '.', ';', ')', '!'];
@@ -219,7 +243,8 @@ pub(crate) fn compound(text: &str) -> Option<Duration> {
             "h" => 3600.0,
             _ => return None,
         };
-        total += Duration::try_from_secs_f64(number.parse::<f64>().ok()? * scale).ok()?;
+        let part = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * scale).ok()?;
+        total = total.checked_add(part)?;
         rest = tail;
     }
     (total > Duration::ZERO).then_some(total)
@@ -279,6 +304,16 @@ mod tests {
         check(none, &[], Some("Access returned on 2026-08-02 at 00:00 UTC."), None);
         check(none, &[], Some("Calls are free again in 02:11:55."), Some(7_915_000));
         check(none, &[], Some("no calls in 00:00:00"), None);
+        check(
+            none,
+            &[],
+            Some("Limit of 100 requests in 1h. Please retry after 5 seconds"),
+            Some(5_000),
+        );
+        check(none, &[], Some("61 requests in 60s. Retry after 2s"), Some(2_000));
+        check(none, &[], Some("tokens in 1 minute, try again in 3s"), Some(3_000));
+        check(none, &[], Some("keys expire in 720h after creation"), None);
+        check(none, &[], Some("try again in 18000000000000000000s18000000000000000000s"), None);
         check(none, &[], Some("error in line 3"), None);
         check(none, &[], None, None);
     }

@@ -58,6 +58,9 @@ struct Attempt<'a> {
     resent: AtomicBool,
 }
 
+/// How long callers are asked to wait while keys or targets are left that were not tried.
+const SHORT: Duration = Duration::from_secs(1);
+
 /// Tries the plan's choices in turn.
 ///
 /// # Errors
@@ -134,6 +137,7 @@ pub async fn first_answer(
                 return Ok((opened, choice));
             }
             Err(fault) => {
+                let fault = choice.scrubbed(fault);
                 choice.failed(&fault);
                 failed(report, &choice, &fault, attempt.started);
                 if let Some(bill) = &mut report.bill {
@@ -145,6 +149,10 @@ pub async fn first_answer(
     }
     match last {
         Some((mut fault, choice)) => {
+            if !plan.is_last() {
+                // Others may take the next request at once; only the number of attempts is used up.
+                fault.wait = fault.wait.map(|wait| wait.min(SHORT));
+            }
             if let Some(down) = plan.down().filter(|_| fault.outcome == Outcome::RateLimited) {
                 // Another key may be back before this one.
                 let left = Duration::from_millis(down.left_ms);

@@ -15,7 +15,7 @@ use sluicegate_model::{
         model::{OutputCap, Tokenizer},
         provider::BaseUrl,
     },
-    secret::KeyHash,
+    secret::{KeyHash, Secret},
 };
 
 pub use compile::{Compiled, Compiler};
@@ -184,6 +184,8 @@ impl Location {
 pub struct Credential {
     pub name: String,
     pub signer: Signer,
+    /// The key and its parts, to be taken out of whatever an upstream says.
+    pub private: Vec<Secret>,
     pub weight: u32,
     /// The upstream's account, where several keys share one.
     pub account: Option<String>,

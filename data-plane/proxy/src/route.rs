@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use sluicegate_dialect::{Endpoint, Fault};
-use sluicegate_model::{Outcome, outcome::Blame, resource::LastResort};
+use sluicegate_dialect::{Endpoint, Fault, redact};
+use sluicegate_model::{Outcome, outcome::Blame, resource::LastResort, secret::Secret};
 use sluicegate_protocol::pool::Down;
 
 use crate::{
@@ -37,6 +37,18 @@ impl Choice {
         if let Some(pass) = &self.pass {
             pass.succeeded();
         }
+    }
+
+    /// The failure without anything that is known to be private: the key it was sent with, where it was
+    /// sent. What merely looks so is taken out where it is shown.
+    pub fn scrubbed(&self, mut fault: Fault) -> Fault {
+        let key = self.credential.iter().flat_map(|credential| &credential.private);
+        let mut private: Vec<&str> = key.map(Secret::expose).collect();
+        private.push(self.provider.base_url.authority.host());
+        for text in [&mut fault.message, &mut fault.code, &mut fault.param].into_iter().flatten() {
+            *text = redact::known(text, &private);
+        }
+        fault
     }
 
     /// The attempt failed, or its answer broke off.

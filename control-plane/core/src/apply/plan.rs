@@ -7,7 +7,7 @@ use sluicegate_model::{
     Kind, Resource, ResourceRef, ResourceSet, Violation, Violations,
     path::Path,
     resource::api_key::MIN_KEY,
-    resource::reference_of,
+    resource::{credential, reference_of},
     scope::{Part, Selector},
     seal::SealKey,
     secret::{KeyHash, Secret},
@@ -98,6 +98,13 @@ impl Plan {
                 Err(violations) => found.0.extend(violations.of(reference).0),
             }
         }
+        for (reference, index) in &named {
+            let reading = readings.get(*index).and_then(Option::as_ref);
+            let Some(Ok(secret)) = reading else { continue };
+            if let Err(violation) = check_key(state, &after, reference, secret) {
+                found.0.push(violation.of(reference));
+            }
+        }
         let broken = state.broken.keys().filter_map(|name| reference_in(name));
         for reference in state.resources.keys().cloned().chain(broken) {
             if request.prune.contains(&reference.kind) && !named.contains_key(&reference) {
@@ -156,6 +163,25 @@ fn named(changes: &[Change], found: &mut Violations) -> BTreeMap<ResourceRef, us
         }
     }
     named
+}
+
+/// Does a provider key fit the provider that it is for, as that will be?
+fn check_key(
+    state: &State,
+    after: &BTreeMap<ResourceRef, Option<Prepared>>,
+    reference: &ResourceRef,
+    secret: &Secret,
+) -> Result<(), Violation> {
+    let Some(Some((_, Resource::Credential(key)))) = after.get(reference) else { return Ok(()) };
+    let provider = ResourceRef::new(Kind::Provider, &key.provider);
+    let found = match after.get(&provider) {
+        Some(after) => after.as_ref().map(|(_, resource)| resource),
+        None => state.resources.get(&provider).map(|stored| &stored.parsed),
+    };
+    match found {
+        Some(Resource::Provider(provider)) => credential::check_form(provider, secret),
+        _ => Ok(()),
+    }
 }
 
 type Prepared = (pb::Resource, Resource);

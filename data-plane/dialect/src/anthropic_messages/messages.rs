@@ -93,7 +93,7 @@ pub(super) fn turns<'a>(
                     open(&mut turns, "assistant").extend(blocks);
                 }
             }
-            Message::Tool { call_id, content } => {
+            Message::Tool { call_id, content, .. } => {
                 let result = Block::ToolResult {
                     tool_use_id: call_id,
                     content: content

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use sluicegate_model::Outcome;
+use sluicegate_model::{Outcome, Usage};
 
 use super::{
     FINISHES,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     call::Call,
-    chat::{Chunks, chunks::Translates, finish, reply::ReasoningPart},
+    chat::{Chunks, chunks::Translates, content::MOST_THOUGHT, finish, reply::ReasoningPart},
     dialect::StreamEvent,
     fault::Fault,
     frame::Frame,
@@ -97,6 +97,9 @@ impl Reader {
         self.chunks.set_id(&start.id.unwrap_or_default());
         self.chunks.set_model(&start.model.unwrap_or_default());
         self.counts.update(start.usage.unwrap_or_default());
+        // What the beginning tells of the output is provisional: should the stream break off, only the
+        // input is known.
+        self.chunks.usage = self.counts.usage().map(|usage| Usage { output: 0, ..usage });
         self.chunks.begin(0);
     }
 
@@ -142,6 +145,9 @@ impl Reader {
             Some(Open::Thought { text, signature }) => {
                 text.push_str(&delta.thinking.unwrap_or_default());
                 signature.push_str(&delta.signature.unwrap_or_default());
+                if text.len() + signature.len() > MOST_THOUGHT {
+                    self.blocks.remove(&index);
+                }
             }
             None => {}
         }
@@ -168,13 +174,17 @@ impl Reader {
         while let Some(index) = self.blocks.keys().next().copied() {
             self.end(index);
         }
-        self.chunks.usage = self.counts.usage();
         if let Some(word) = self.reason.take() {
+            self.chunks.usage = self.counts.usage();
             match finish::read(FINISHES, &word) {
                 Ok(reason) => self.chunks.finish(0, reason),
                 Err(fault) => return StreamEvent::Failed(fault),
             }
             self.chunks.finish_word = Some(word);
+        }
+        if !self.chunks.complete() {
+            let message = "the stream ended without a stop reason";
+            return StreamEvent::Failed(Fault::new(Outcome::StreamInterrupted, message));
         }
         StreamEvent::Done
     }

@@ -11,7 +11,7 @@ use sluicegate_model::Outcome;
 use super::errors::ERRORS;
 use crate::{
     call::Call,
-    chat::reply::json,
+    chat::{number::count, reply::json},
     dialect::{Answer, Destination, Unfit, UpstreamCall},
     embedding::{self, Embedding},
     fault::Fault,
@@ -124,7 +124,7 @@ struct Vectors {
     embedding: Option<Vec<f64>>,
     #[serde(default)]
     embeddings: Option<Many>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     input_text_token_count: Option<u64>,
 }
 

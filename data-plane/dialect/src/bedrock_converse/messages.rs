@@ -1,7 +1,7 @@
 //! The conversation in Converse's words: roles alternate, results of tools are the user's, thoughts
 //! come first.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::value::RawValue;
 
@@ -50,7 +50,7 @@ pub(super) fn conversation<'a>(
     tools: bool,
     dropped: &mut Vec<Cow<'static, str>>,
 ) -> Result<Conversation<'a>, Unfit> {
-    let mut reader = Reader { said: Conversation::default(), tools, documents: Vec::new() };
+    let mut reader = Reader { said: Conversation::default(), tools, documents: HashMap::new() };
     let mut unsigned = false;
     for (index, message) in chat.messages.iter().enumerate() {
         let at = || format!("messages[{index}].content");
@@ -64,13 +64,13 @@ pub(super) fn conversation<'a>(
                 let blocks = reader.assistant(turn, &mut unsigned, &at)?;
                 reader.turn("assistant", blocks, &at)?;
             }
-            Message::Tool { call_id, content } => {
+            Message::Tool { call_id, name, content } => {
                 let content = reader.blocks(content, &at)?;
                 let blocks = if tools {
                     let tool_use_id = tool_id(call_id);
                     vec![Block::ToolResult(ToolResult { tool_use_id, content })]
                 } else {
-                    let name = chat.tool_name(call_id).unwrap_or("the tool");
+                    let name = name.as_deref().unwrap_or("the tool");
                     let mut blocks = vec![Block::Text(format!("[{name} answered:]").into())];
                     blocks.extend(content);
                     blocks
@@ -92,7 +92,7 @@ struct Reader<'a> {
     said: Conversation<'a>,
     tools: bool,
     /// Names that were given to documents.
-    documents: Vec<String>,
+    documents: HashMap<String, u32>,
 }
 
 impl<'a> Reader<'a> {
@@ -195,13 +195,13 @@ impl<'a> Reader<'a> {
             stem.chars().take(LONGEST).map(|c| if allowed(c) { c } else { ' ' }).collect();
         let words = plain.split_whitespace().collect::<Vec<_>>().join(" ");
         let base = if words.is_empty() { "document".to_owned() } else { words };
+        // The number of a name that ends in one already is another's number, too, but never twice.
         let mut name = base.clone();
-        let mut next = 2;
-        while self.documents.contains(&name) {
-            name = format!("{base} ({next})");
-            next += 1;
+        while let Some(used) = self.documents.get_mut(&name) {
+            *used += 1;
+            name = format!("{name} ({used})");
         }
-        self.documents.push(name.clone());
+        self.documents.insert(name.clone(), 1);
         name
     }
 }

@@ -9,7 +9,7 @@ use sluicegate_model::{Outcome, Usage};
 use super::{FINISHES, errors::ERRORS, request_id};
 use crate::{
     call::Call,
-    chat::{Choice, Reply, ToolCall, finish, reply::ReasoningPart},
+    chat::{Choice, Reply, ToolCall, finish, number::lenient, reply::ReasoningPart},
     dialect::Answer,
     fault::Fault,
 };
@@ -21,7 +21,7 @@ struct Body {
     output: Option<Output>,
     #[serde(default)]
     stop_reason: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     usage: Option<Counts>,
 }
 

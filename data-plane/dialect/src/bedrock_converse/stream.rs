@@ -12,7 +12,7 @@ use sluicegate_model::{Outcome, Usage};
 use super::{FINISHES, errors::ERRORS, request_id, response::Counts};
 use crate::{
     call::Call,
-    chat::{Chunks, chunks::Translates, finish, reply::ReasoningPart},
+    chat::{Chunks, chunks::Translates, content::MOST_THOUGHT, finish, reply::ReasoningPart},
     dialect::StreamEvent,
     fault::Fault,
     frame::Frame,
@@ -189,6 +189,12 @@ impl Reader {
             redacted: Vec::new(),
         });
         let Open::Thought { text, signature, redacted } = open else { return };
+        if text.len() + signature.len() + redacted.len() > MOST_THOUGHT {
+            // What nobody could repeat is not kept; its text passes on.
+            signature.clear();
+            redacted.clear();
+            text.clear();
+        }
         if let Some(more) = piece.text {
             text.push_str(&more);
             self.chunks.reasoning(0, &more);

@@ -7,6 +7,9 @@ use serde_json::value::RawValue;
 
 use crate::dialect::Unfit;
 
+/// Longest thought that is kept to be repeated in a later turn, in bytes.
+pub const MOST_THOUGHT: usize = 4 * 1024 * 1024;
+
 /// One part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part<'a> {

@@ -38,6 +38,17 @@ impl<'a> Chat<'a> {
     }
 }
 
+/// A part of an upstream's answer that may be left out when it has not the form that it should have: an
+/// answer is not thrown away for its statistics.
+pub fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: serde::de::DeserializeOwned,
+{
+    let value = Option::<serde_json::Value>::deserialize(deserializer)?;
+    Ok(value.and_then(|value| serde_json::from_value(value).ok()))
+}
+
 /// A count of something, in an upstream's answer. What is no whole number counts as absent: an answer
 /// is not thrown away for its statistics.
 pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {

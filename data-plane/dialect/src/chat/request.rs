@@ -3,7 +3,10 @@
 //! Texts are borrowed from the body where they have no escapes, and JSON that is only passed on (tool
 //! schemas, arguments, numbers) stays as it is spelt.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -27,6 +30,9 @@ pub struct Chat<'a> {
     pub others: BTreeMap<Cow<'a, str>, &'a RawValue>,
 }
 
+/// More tool calls than any model makes in one turn.
+const MOST_CALLS: usize = 1024;
+
 /// One turn of the conversation. Adjacent turns of one side may follow each other; formats that do
 /// not take that merge them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +43,8 @@ pub enum Message<'a> {
     Assistant(Turn<'a>),
     Tool {
         call_id: Cow<'a, str>,
+        /// Name of the tool that the nearest call before with this id called.
+        name: Option<Cow<'a, str>>,
         content: Vec<Part<'a>>,
     },
 }
@@ -77,6 +85,7 @@ impl<'a> Chat<'a> {
     /// # Errors
     /// What is wrong in it, with the member's place.
     pub fn read(call: &'a Call) -> Result<Self, Unfit> {
+        refuse_twice(call)?;
         let members: BTreeMap<Name<'a>, &'a RawValue> = serde_json::from_slice(&call.body)
             .map_err(|_| Unfit::invalid("", "the request body is not a JSON object"))?;
         let mut others: BTreeMap<Cow<'a, str>, &'a RawValue> = members
@@ -151,15 +160,19 @@ impl<'a> Chat<'a> {
         }
         call.max_output_tokens.or(call.send_cap)
     }
+}
 
-    /// Name of the tool that an earlier call with this id called.
-    pub fn tool_name(&self, call_id: &str) -> Option<&str> {
-        self.messages.iter().rev().find_map(|message| match message {
-            Message::Assistant(turn) => {
-                turn.calls.iter().find(|call| call.id == call_id).map(|call| call.name.as_ref())
-            }
-            _ => None,
-        })
+/// A member that is given twice would mean one thing to one reader and another to the next.
+fn refuse_twice(call: &Call) -> Result<(), Unfit> {
+    let mut names: Vec<&[u8]> =
+        call.members.iter().filter_map(|member| call.body.get(member.name.clone())).collect();
+    names.sort_unstable();
+    match names.array_windows().find(|[one, other]| one == other) {
+        None => Ok(()),
+        Some([name, _]) => {
+            let name = String::from_utf8_lossy(name);
+            Err(Unfit::invalid(name.trim_matches('"'), "is given more than once"))
+        }
     }
 }
 
@@ -248,7 +261,20 @@ fn messages(raw: &RawValue) -> Result<Vec<Message<'_>>, Unfit> {
     if raws.is_empty() {
         return Err(Unfit::invalid("messages", "must hold at least one message"));
     }
-    raws.into_iter().enumerate().map(|(index, raw)| message(index, raw)).collect()
+    let read = raws.into_iter().enumerate().map(|(index, raw)| message(index, raw));
+    let mut messages: Vec<Message<'_>> = read.collect::<Result<_, Unfit>>()?;
+    let mut called: HashMap<Cow<'_, str>, Cow<'_, str>> = HashMap::new();
+    for message in &mut messages {
+        match message {
+            Message::Assistant(turn) => {
+                let calls = turn.calls.iter();
+                called.extend(calls.map(|call| (call.id.clone(), call.name.clone())));
+            }
+            Message::Tool { call_id, name, .. } => *name = called.get(call_id).cloned(),
+            Message::System(_) | Message::User(_) => {}
+        }
+    }
+    Ok(messages)
 }
 
 fn message(index: usize, raw: &RawValue) -> Result<Message<'_>, Unfit> {
@@ -264,11 +290,11 @@ fn message(index: usize, raw: &RawValue) -> Result<Message<'_>, Unfit> {
             let id = raw
                 .tool_call_id
                 .ok_or_else(|| Unfit::invalid(at(".tool_call_id"), "is required"))?;
-            Ok(Message::Tool { call_id: id.0, content })
+            Ok(Message::Tool { call_id: id.0, name: None, content })
         }
         "function" => {
             let name = raw.name.ok_or_else(|| Unfit::invalid(at(".name"), "is required"))?;
-            Ok(Message::Tool { call_id: name.0, content })
+            Ok(Message::Tool { call_id: name.0, name: None, content })
         }
         _ => Err(Unfit::invalid(
             at(".role"),
@@ -280,7 +306,14 @@ fn message(index: usize, raw: &RawValue) -> Result<Message<'_>, Unfit> {
 /// What serde says, without the place in a text that the caller never wrote.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    text.split(" at line ").next().unwrap_or_default().to_owned()
+    let text = text.split(" at line ").next().unwrap_or_default();
+    // What a struct is, no caller knows.
+    match text.split_once(", expected ") {
+        Some((what, expected)) if expected.starts_with("struct ") => {
+            format!("{what}, expected an object")
+        }
+        _ => text.to_owned(),
+    }
 }
 
 fn turn<'a>(
@@ -292,6 +325,11 @@ fn turn<'a>(
         && let Some(refusal) = raw.refusal
     {
         content.push(Part::Text(refusal.0));
+    }
+    let given = raw.tool_calls.as_ref().map_or(0, Vec::len);
+    if given > MOST_CALLS {
+        let what = format!("holds {given} calls; at most {MOST_CALLS} are sent on");
+        return Err(Unfit::invalid(format!("messages[{index}].tool_calls"), what));
     }
     let mut calls = Vec::new();
     for (position, call) in raw.tool_calls.unwrap_or_default().into_iter().enumerate() {

@@ -49,7 +49,7 @@ impl Support {
 
 /// Does a value ask for anything?
 fn says(value: &RawValue) -> bool {
-    !matches!(value.get(), "null" | "false" | "{}" | "[]" | "\"\"" | "0")
+    !matches!(value.get(), "null" | "false" | "[]" | "\"\"" | "0")
 }
 
 /// A number within bounds.

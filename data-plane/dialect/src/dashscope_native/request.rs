@@ -214,7 +214,7 @@ fn message<'a>(
     match message {
         chat::Message::System(parts) => said("system", parts),
         chat::Message::User(parts) => said("user", parts),
-        chat::Message::Tool { call_id, content } => {
+        chat::Message::Tool { call_id, content, .. } => {
             Ok(Message { tool_call_id: Some(call_id), ..said("tool", content)? })
         }
         chat::Message::Assistant(turn) => {

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use sluicegate_model::Outcome;
 
 use super::{
+    delta::{Delta, deltas},
     errors::ERRORS,
-    increments::{Delta, Event, Increments},
     schema::{Answered, is_code, usage},
     stream::{FINISHES, understand},
 };
@@ -46,14 +46,14 @@ fn whole(text: &[u8]) -> Result<Reply, Fault> {
     let task_failed = answered.output.as_ref().is_some_and(|output| is_code(&output.code));
     let code = is_code(&answered.code);
     take_names(&mut reply, &answered);
-    let event = Event::of(answered);
-    if event.deltas.is_empty() {
+    let deltas = deltas(answered);
+    if deltas.is_empty() {
         if let Some(fault) = in_band(text, code, task_failed) {
             return Err(fault);
         }
         return failed("the provider answered without any choice");
     }
-    add(&mut reply, event)?;
+    add(&mut reply, deltas)?;
     finished(reply)
 }
 
@@ -70,7 +70,7 @@ fn in_band(text: &[u8], code: bool, task_failed: bool) -> Option<Fault> {
 fn collected(body: &Bytes) -> Result<Reply, Fault> {
     let mut framer = Framer::with_limit(body.len().max(1));
     framer.push(body.clone());
-    let (mut reply, mut increments) = (Reply::default(), Increments::new());
+    let mut reply = Reply::default();
     loop {
         let next = framer
             .next_frame()
@@ -78,9 +78,7 @@ fn collected(body: &Bytes) -> Result<Reply, Fault> {
         let Some(frame) = next.or_else(|| framer.finish()) else { break };
         let Some(answered) = understand(&frame)? else { continue };
         take_names(&mut reply, &answered);
-        for event in increments.take(Event::of(answered))? {
-            add(&mut reply, event)?;
-        }
+        add(&mut reply, deltas(answered))?;
     }
     let ended = reply.choices.iter().all(|choice| choice.finish.is_some());
     if reply.choices.is_empty() || !ended {
@@ -96,8 +94,8 @@ fn take_names(reply: &mut Reply, answered: &Answered) {
     reply.usage = usage(&answered.usage).or(reply.usage);
 }
 
-fn add(reply: &mut Reply, event: Event) -> Result<(), Fault> {
-    for delta in event.deltas {
+fn add(reply: &mut Reply, deltas: Vec<Delta>) -> Result<(), Fault> {
+    for delta in deltas {
         let index = delta.choice.min(MOST_CHOICES - 1);
         while reply.choices.len() <= index {
             reply.choices.push(Choice::default());

@@ -6,8 +6,8 @@ use http::{HeaderMap, StatusCode};
 use sluicegate_model::Outcome;
 
 use super::{
+    delta::{CallDelta, Delta, deltas},
     errors::ERRORS,
-    increments::{CallDelta, Delta, Event, Increments},
     schema::{Answered, is_code, usage},
 };
 use crate::{
@@ -33,7 +33,6 @@ pub(super) const FINISHES: Finishes = &[
 #[derive(Debug)]
 pub(super) struct Reader {
     chunks: Chunks,
-    increments: Increments,
     /// Tool calls by choice and by the server's own count.
     calls: BTreeMap<(usize, usize), Begun>,
 }
@@ -54,17 +53,15 @@ const MOST_CALLS: usize = 1024;
 
 impl Reader {
     pub(super) fn new(call: &Call) -> Self {
-        Self { chunks: Chunks::new(call), increments: Increments::new(), calls: BTreeMap::new() }
+        Self { chunks: Chunks::new(call), calls: BTreeMap::new() }
     }
 
     fn take(&mut self, frame: &Frame) -> Result<(), Fault> {
         let Some(answered) = understand(frame)? else { return Ok(()) };
         self.chunks.set_id(answered.request_id.as_deref().unwrap_or_default());
         self.chunks.usage = usage(&answered.usage).or(self.chunks.usage);
-        for event in self.increments.take(Event::of(answered))? {
-            for delta in event.deltas {
-                self.say(delta)?;
-            }
+        for delta in deltas(answered) {
+            self.say(delta)?;
         }
         Ok(())
     }
@@ -139,7 +136,8 @@ pub(super) fn understand(frame: &Frame) -> Result<Option<Answered>, Fault> {
     if let Some(fault) = frame.bare_json().and_then(|json| ERRORS.in_band(json)) {
         return Err(fault);
     }
-    if data.trim_ascii().is_empty() {
+    // Some proxies add the last event of another format.
+    if data.trim_ascii().is_empty() || data.trim_ascii() == b"[DONE]" {
         return Ok(None);
     }
     let Ok(answered) = serde_json::from_slice::<Answered>(&data) else {

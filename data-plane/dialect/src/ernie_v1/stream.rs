@@ -90,7 +90,9 @@ impl Reader {
             return Err(Fault::new(Outcome::ProviderError, message));
         };
         self.truncated |= answered.is_truncated == Some(true);
-        self.clear_history |= answered.need_clear_history == Some(true);
+        // What was stopped stays stopped, whatever the last frame says.
+        self.clear_history |= answered.need_clear_history == Some(true)
+            || answered.finish_reason.as_deref() == Some("content_filter");
         answered.is_truncated = Some(self.truncated);
         answered.need_clear_history = Some(self.clear_history);
         self.say(answered)

@@ -45,7 +45,7 @@ pub(super) fn of<'a>(
             chat::Message::Assistant(turn) => {
                 let mut results = Vec::new();
                 while let Some((index, result)) = rest.next_if(|(_, next)| is_result(next)) {
-                    if let chat::Message::Tool { call_id, content } = result {
+                    if let chat::Message::Tool { call_id, content, .. } = result {
                         results.push((index, call_id.as_ref(), text(index, content)?));
                     }
                 }

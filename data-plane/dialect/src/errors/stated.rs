@@ -39,7 +39,8 @@ pub(super) fn in_refusal(headers: &HeaderMap, body: &[u8]) -> Stated {
 /// Reads a 2xx body, where an object is an error only if it says so: by a member, by its type or by
 /// a code. Some servers send notes such as `{"type":"ping","message":"..."}`.
 pub(super) fn in_band(body: &[u8]) -> Option<Stated> {
-    let Ok(value) = serde_json::from_slice(body) else { return None };
+    let value = serde_json::from_slice(body).ok();
+    let value = value.or_else(|| serde_json::from_slice(last_data(body)?).ok())?;
     let object = unwrapped(value)?;
     let says = says_error(&object)
         || object.get("error").is_some_and(is_truthy)

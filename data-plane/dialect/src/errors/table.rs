@@ -44,7 +44,6 @@ pub struct Row {
     pub(super) rest: Option<Duration>,
     /// A point of the calendar at which it ends.
     pub(super) until: Option<Until>,
-    pub(super) ignores_short_wait: bool,
 }
 
 #[derive(Debug)]
@@ -78,7 +77,6 @@ pub const fn any() -> Row {
         level: None,
         rest: None,
         until: None,
-        ignores_short_wait: false,
     }
 }
 
@@ -129,12 +127,6 @@ impl Row {
     #[must_use]
     pub const fn until(self, until: Until) -> Self {
         Self { until: Some(until), ..self }
-    }
-
-    /// A wait of less than two minutes that comes with it belongs to something else.
-    #[must_use]
-    pub const fn without_short_wait(self) -> Self {
-        Self { ignores_short_wait: true, ..self }
     }
 
     pub(super) fn fits(&self, status: u16, stated: &Stated) -> bool {

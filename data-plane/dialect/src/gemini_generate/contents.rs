@@ -140,10 +140,10 @@ pub(super) fn turns<'a>(
                     calls = &turn.calls;
                 }
             }
-            Message::Tool { call_id, content } => {
+            Message::Tool { call_id, name, content } => {
                 let text = plain_text(content)
                     .ok_or_else(|| Unfit::unsupported(&at, "a tool's result holds text alone"))?;
-                let name = chat.tool_name(call_id).ok_or_else(|| {
+                let name = name.as_deref().ok_or_else(|| {
                     let param = format!("messages[{index}].tool_call_id");
                     Unfit::invalid(param, "is not the id of an earlier tool call")
                 })?;

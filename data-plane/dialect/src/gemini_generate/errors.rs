@@ -39,28 +39,15 @@ const ROWS: &[Row] = &[
     code("NOT_FOUND").means(ModelMissing),
     code("MODEL_CAPACITY_EXHAUSTED").means(Overloaded),
     // A model that the project's tier has none of. The short wait that comes along is another quota's.
-    any()
-        .kind(EXHAUSTED)
-        .saying(&["limit: 0"])
-        .means(PermissionDenied)
-        .of(Pair)
-        .without_short_wait()
-        .rest_s(DAY_S),
+    any().kind(EXHAUSTED).saying(&["limit: 0"]).means(PermissionDenied).of(Pair).rest_s(DAY_S),
     // Where a minute's and a day's quota are both named, the day's decides.
     any()
         .kind(EXHAUSTED)
         .detail("PerDayPerProjectPerModel")
         .means(QuotaExhausted)
         .of(Pair)
-        .without_short_wait()
         .until(MIDNIGHT),
-    any()
-        .kind(EXHAUSTED)
-        .detail("PerDay")
-        .means(QuotaExhausted)
-        .of(Account)
-        .without_short_wait()
-        .until(MIDNIGHT),
+    any().kind(EXHAUSTED).detail("PerDay").means(QuotaExhausted).of(Account).until(MIDNIGHT),
     // Spending within ten minutes.
     any().kind(EXHAUSTED).saying(&["spend"]).means(QuotaExhausted).of(Account).rest_s(600),
     any().kind(EXHAUSTED).detail("PerMinute").means(RateLimited).rest_s(60),
@@ -72,7 +59,7 @@ const ROWS: &[Row] = &[
         .rest_s(5),
     code(EXHAUSTED).means(RateLimited),
     // The same in the newer dialect's words.
-    code("quota_exceeded").means(QuotaExhausted).of(Account).without_short_wait().until(MIDNIGHT),
+    code("quota_exceeded").means(QuotaExhausted).of(Account).until(MIDNIGHT),
     code("rate_limit_exceeded").means(RateLimited),
     code("too_many_requests").means(RateLimited),
     code("invalid_request").means(InvalidRequest),

@@ -5,13 +5,17 @@ use serde_json::value::RawValue;
 use sluicegate_model::{Outcome, Usage};
 
 use super::logprobs::LogprobsResult;
-use crate::{chat::number::count, fault::Fault};
+use crate::{
+    chat::number::{count, lenient},
+    fault::Fault,
+};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Response {
     pub(super) candidates: Option<Vec<Candidate>>,
     prompt_feedback: Option<PromptFeedback>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) usage_metadata: Option<Counts>,
     pub(super) model_version: Option<String>,
     pub(super) response_id: Option<String>,
@@ -91,7 +95,9 @@ impl Response {
 impl Candidate {
     /// Which of the answers it is; `position` is where it stands.
     pub(super) fn choice(&self, position: usize) -> usize {
-        self.index.and_then(|index| usize::try_from(index).ok()).unwrap_or(position)
+        // The first of them is told by saying nothing. (Protobuf's JSON form leaves zeros out.)
+        let index = self.index.unwrap_or(0);
+        usize::try_from(index).unwrap_or(position)
     }
 
     pub(super) fn take_parts(&mut self) -> Vec<Part> {

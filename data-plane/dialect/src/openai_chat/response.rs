@@ -18,7 +18,9 @@ pub(crate) fn read(variant: &Variant, endpoint: Endpoint, body: &Bytes) -> Resul
         return Err(Fault::new(Outcome::Timeout, "the provider answered 200 with an empty body"));
     }
     let Ok(mut facts) = chunk::read(&body, &mut Repair::new(variant)) else {
-        return failed("the provider answered 200 with a body that is not JSON");
+        let fault = variant.errors.in_band(&body);
+        return fault
+            .map_or_else(|| failed("the provider answered 200 with a body that is not JSON"), Err);
     };
     if facts.error.is_some()
         && let Some(fault) = variant.errors.in_band(&body)

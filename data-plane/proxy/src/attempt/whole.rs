@@ -2,7 +2,9 @@
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use sluicegate_dialect::{Fault, openai_chat::restream, sse::write_event};
+use sluicegate_dialect::{
+    Fault, Framing, StreamEvent, frame::FrameError, openai_chat::restream, sse::write_event,
+};
 use sluicegate_model::{Outcome, Usage};
 use tokio::time::timeout_at;
 
@@ -65,10 +67,55 @@ pub(super) async fn read(attempt: &Attempt<'_>, mut head: Head) -> Result<WholeA
     check(attempt, &head, &body)
 }
 
+/// Is it a stream of events that calls itself something else?
+fn is_events(body: &[u8]) -> bool {
+    let start = body.trim_ascii_start();
+    let fields: [&[u8]; 4] = [b"data:", b"event:", b"id:", b":"];
+    fields.iter().any(|field| start.starts_with(field))
+}
+
+/// Reads a stream that has come whole.
+fn replay(attempt: &Attempt<'_>, head: &Head, body: &Bytes) -> Result<WholeAnswer, Fault> {
+    let dialect = attempt.choice.provider.dialect;
+    let mut reader = dialect.stream(attempt.call, &attempt.translated.sent, &head.headers);
+    let mut framer = Framing::ServerSentEvents.framer();
+    framer.push(body.clone());
+    let mut events = BytesMut::with_capacity(body.len());
+    let unreadable = |error: FrameError| Fault::new(Outcome::ProviderError, error.to_string());
+    while let Some(frame) = framer.next_frame().map_err(unreadable)?.or_else(|| framer.finish()) {
+        match reader.read(&frame) {
+            StreamEvent::Preamble(bytes) | StreamEvent::Content(bytes) => {
+                events.extend_from_slice(&bytes);
+            }
+            StreamEvent::Hidden => {}
+            StreamEvent::Done => break,
+            StreamEvent::Failed(fault) => return Err(fault),
+        }
+    }
+    if !reader.complete() {
+        let message = "the stream ended without a finish reason";
+        return Err(Fault::new(Outcome::StreamInterrupted, message));
+    }
+    events.extend_from_slice(&reader.tail().unwrap_or_default());
+    events.extend_from_slice(&write_event(None, b"[DONE]"));
+    Ok(WholeAnswer {
+        body: events.freeze(),
+        is_stream: true,
+        usage: reader.usage(),
+        finish_reason: reader.finish_reason().map(str::to_owned),
+        output_chars: reader.output_chars(),
+        fills_usage: false,
+        started: attempt.started,
+    })
+}
+
 fn check(attempt: &Attempt<'_>, head: &Head, body: &Bytes) -> Result<WholeAnswer, Fault> {
     let dialect = attempt.choice.provider.dialect;
     let endpoint = attempt.call.endpoint;
     let status = Some(head.status.as_u16());
+    if attempt.call.stream && is_events(body) {
+        return replay(attempt, head, body).map_err(|fault| Fault { status, ..fault });
+    }
     let mut answer = dialect
         .answer(attempt.call, &head.headers, body)
         .map_err(|fault| Fault { status, ..fault })?;

@@ -9,8 +9,9 @@ use std::{
 use prost::Message;
 use sluicegate_dialect::{AuthScheme, Dialect, Endpoint, registry};
 use sluicegate_model::{
-    Resource, ResourceRef, ResourceSet,
+    Kind, Resource, ResourceRef, ResourceSet,
     resource::{self, NamePattern, SecretSource},
+    secret::Secret,
 };
 use sluicegate_proto::{policy::v1 as pb, resource::v1 as resource_pb};
 use sluicegate_protocol::{
@@ -83,7 +84,7 @@ impl Compiler {
             .map_err(|violations| violations.to_string())?;
         let versions =
             parsed.values().map(|parsed| (parsed.resource.reference(), parsed.version)).collect();
-        let policy = build(&set, &versions, change.to.revision, &self.clients)?;
+        let policy = build(&set, &versions, change.to.revision, &self.clients, &mut rejected)?;
         Ok(Compiled { policy: Arc::new(policy), rejected, parsed })
     }
 
@@ -115,6 +116,7 @@ fn build(
     versions: &HashMap<ResourceRef, u64>,
     revision: u64,
     clients: &Clients,
+    rejected: &mut Vec<pb::Rejected>,
 ) -> Result<Policy, String> {
     let mut credentials: HashMap<&str, Vec<Arc<Credential>>> = HashMap::new();
     let mut secrets: Vec<&resource::Credential> = Vec::new();
@@ -129,8 +131,25 @@ fn build(
     for (_, resource) in set.iter() {
         let Resource::Provider(spec) = resource else { continue };
         for secret in secrets.iter().filter(|secret| secret.provider == spec.name) {
-            let credential = credential(spec, secret, clients)?;
-            credentials.entry(&spec.name).or_default().push(Arc::new(credential));
+            // A key that cannot be used is left out: it must not hold back everything else.
+            match credential(spec, secret, clients) {
+                Ok(credential) => {
+                    credentials.entry(&spec.name).or_default().push(Arc::new(credential));
+                }
+                Err(reason) => {
+                    let reference = ResourceRef::new(Kind::Credential, &secret.name);
+                    tracing::warn!(credential = secret.name, reason, "a provider key is left out");
+                    rejected.push(pb::Rejected {
+                        version: versions.get(&reference).copied().unwrap_or(0),
+                        r#ref: Some(resource_pb::ResourceRef {
+                            kind: reference.kind.singular().to_owned(),
+                            name: reference.name,
+                        }),
+                        serving_version: 0,
+                        reason,
+                    });
+                }
+            }
         }
         let own = credentials.remove(spec.name.as_str()).unwrap_or_default();
         providers.insert(&spec.name, Arc::new(provider(spec, own, clients)?));
@@ -246,9 +265,16 @@ pub(crate) fn credential(
     Ok(Credential {
         name: spec.name.clone(),
         signer,
+        private: parts(secret),
         weight: spec.weight,
         account: spec.account.clone(),
     })
+}
+
+/// A key as a whole, and the parts of one that is several.
+fn parts(secret: &Secret) -> Vec<Secret> {
+    let parts = secret.expose().split(':').filter(|part| *part != secret.expose());
+    std::iter::once(secret.clone()).chain(parts.map(Secret::new)).collect()
 }
 
 /// The tenant above each tenant that has one.

@@ -1,5 +1,7 @@
 //! What a failed attempt says of the key that it was sent with.
 
+use std::time::Duration;
+
 use sluicegate_dialect::{Fault, fault::Level, redact};
 use sluicegate_model::Outcome;
 use sluicegate_protocol::pool::State;
@@ -15,6 +17,11 @@ pub struct Verdict {
     /// The upstream's words, redacted.
     pub reason: String,
 }
+
+/// Longest rest that is believed of a limit.
+const RESTING_MOST: Duration = Duration::from_secs(24 * 3600);
+/// How long a key is left alone at most that is no good for other reasons.
+const TRIED_AFTER: Duration = Duration::from_secs(3600);
 
 /// The one place that decides it. `None`: the key is innocent.
 pub fn verdict(fault: &Fault) -> Option<Verdict> {
@@ -46,13 +53,14 @@ pub fn verdict(fault: &Fault) -> Option<Verdict> {
         (None, Some(status)) => format!("{status} without words"),
         (None, None) => fault.outcome.name().to_owned(),
     };
-    let told_ms = fault.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+    // A spent key may be filled up long before its provider says: it is tried now and then.
+    let most = if state == State::Resting { RESTING_MOST } else { TRIED_AFTER };
+    let told_ms = fault.wait.map(|wait| u64::try_from(wait.min(most).as_millis()).unwrap_or(0));
     Some(Verdict { state, level: fault.level, told_ms, reason })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
 
     use super::*;
 

@@ -213,7 +213,8 @@ fn own_code(fault: &Fault) -> Option<String> {
     let is_word = (1..=64).contains(&code.len())
         && code.starts_with(|c: char| c.is_ascii_alphabetic())
         && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-    is_word.then(|| code.to_owned())
+    // What is no private text is not changed by taking it out.
+    (is_word && redact::message(code) == code).then(|| code.to_owned())
 }
 
 #[cfg(test)]

@@ -184,6 +184,7 @@ impl Course {
             StreamEvent::Hidden => {}
             StreamEvent::Done => self.done(),
             StreamEvent::Failed(fault) => {
+                let fault = self.choice.scrubbed(fault);
                 let outcome = fault.outcome;
                 self.choice.failed(&fault);
                 let provider = self.choice.provider.name.clone();

@@ -8,9 +8,10 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Request, Uri};
+use http::{HeaderName, HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use serde::Deserialize;
+use serde_json::Value;
 use sluicegate_dialect::{
     AwsKey, Exchange, Fault, Proof,
     sigv4::{self, Signable},
@@ -27,9 +28,12 @@ const MAX_ANSWER: usize = 64 * 1024;
 const MARGIN: Duration = Duration::from_secs(60);
 /// How long a token lives whose end nobody tells.
 const UNTOLD: Duration = Duration::from_secs(600);
+/// No token is believed to live longer.
+const LONGEST: Duration = Duration::from_secs(32 * 24 * 3600);
 /// How long getting a token may take.
 const LIMIT: Duration = Duration::from_secs(10);
-/// A token that was just got is not got anew: what refused it would refuse the next.
+/// After a token was got because the one before was refused: what refuses that one, too, would refuse
+/// the next.
 const YOUNG: Duration = Duration::from_secs(5);
 
 /// How one key is proven.
@@ -161,13 +165,19 @@ pub struct Token {
     uri: Uri,
     client: Client,
     held: ArcSwapOption<Held>,
-    /// Whoever has it gets a token; the others wait for that one.
-    getting: tokio::sync::Mutex<()>,
+    /// Whoever has it gets a token; the others wait for that one, or share its failure.
+    getting: tokio::sync::Mutex<Getting>,
+}
+
+/// What those who get tokens tell those who wait.
+#[derive(Default)]
+struct Getting {
+    failed: Option<(Instant, Fault)>,
+    renewed: Option<Instant>,
 }
 
 struct Held {
     text: Secret,
-    got: Instant,
     ends: Instant,
 }
 
@@ -181,15 +191,19 @@ impl std::fmt::Debug for Token {
 #[derive(Deserialize)]
 struct Answer {
     access_token: Option<String>,
-    /// Seconds.
-    expires_in: Option<u64>,
+    /// Seconds, as a number or as text.
+    expires_in: Option<Value>,
     error: Option<String>,
     error_description: Option<String>,
 }
 
+fn seconds(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+}
+
 impl Token {
     fn new(exchange: Exchange, uri: Uri, client: Client) -> Self {
-        let getting = tokio::sync::Mutex::new(());
+        let getting = tokio::sync::Mutex::default();
         Self { exchange, uri, client, held: ArcSwapOption::empty(), getting }
     }
 
@@ -202,26 +216,39 @@ impl Token {
             return Ok(held);
         }
         let late = |_| Fault::new(Outcome::Timeout, "no access token in time");
-        let _getting = timeout_at(deadline, self.getting.lock()).await.map_err(late)?;
-        match self.fresh() {
-            Some(held) => Ok(held),
-            None => self.exchange(deadline).await,
+        let began = Instant::now();
+        let mut getting = timeout_at(deadline, self.getting.lock()).await.map_err(late)?;
+        if let Some(held) = self.fresh() {
+            return Ok(held);
         }
+        if let Some((at, fault)) = &getting.failed
+            && *at >= began
+        {
+            return Err(fault.clone());
+        }
+        let got = self.exchange(deadline).await;
+        getting.failed = got.as_ref().err().map(|fault| (Instant::now(), fault.clone()));
+        got
     }
 
     async fn renew(&self, deadline: Instant) -> bool {
         let seen = self.held.load_full();
-        let Ok(_getting) = timeout_at(deadline, self.getting.lock()).await else { return false };
+        let Ok(mut getting) = timeout_at(deadline, self.getting.lock()).await else {
+            return false;
+        };
         let now = self.held.load_full();
         let is_other = match (&seen, &now) {
             (Some(seen), Some(now)) => !Arc::ptr_eq(seen, now),
             _ => false,
         };
-        let is_young = now.is_some_and(|held| held.got.elapsed() < YOUNG);
         if is_other {
             return true;
         }
-        !is_young && self.exchange(deadline).await.is_ok()
+        if getting.renewed.is_some_and(|renewed| renewed.elapsed() < YOUNG) {
+            return false;
+        }
+        getting.renewed = Some(Instant::now());
+        self.exchange(deadline).await.is_ok()
     }
 
     async fn exchange(&self, deadline: Instant) -> Result<Arc<Held>, Fault> {
@@ -229,17 +256,26 @@ impl Token {
         let answer = timeout_at(deadline, self.ask())
             .await
             .map_err(|_| Fault::new(Outcome::Timeout, "no access token in time"))??;
-        let Some(text) = answer.access_token else {
+        let Some(text) = answer.access_token.filter(|text| !text.is_empty()) else {
             let code = answer.error.unwrap_or_default();
             let words = answer.error_description.unwrap_or_default();
             let message = format!("no access token was given: {code} {words}");
-            return Err(Fault { code: Some(code), ..Fault::new(Outcome::KeyRefused, message) });
+            // What else went wrong is no fault of the key. (RFC 6749, section 5.2.)
+            let about_key =
+                ["invalid_client", "unauthorized_client", "invalid_grant", "access_denied"];
+            let outcome = if about_key.contains(&code.as_str()) {
+                Outcome::KeyRefused
+            } else {
+                Outcome::ProviderError
+            };
+            return Err(Fault { code: Some(code), ..Fault::new(outcome, message) });
         };
         let now = Instant::now();
-        let life = answer.expires_in.map_or(UNTOLD, Duration::from_secs);
+        let told = answer.expires_in.as_ref().and_then(seconds).map(Duration::from_secs);
+        let life = told.unwrap_or(UNTOLD).min(LONGEST);
         // A life that is shorter than the margin is used to its half.
         let used = life.saturating_sub(MARGIN).max(life / 2);
-        let held = Arc::new(Held { text: Secret::new(text), got: now, ends: now + used });
+        let held = Arc::new(Held { text: Secret::new(text), ends: now + used });
         self.held.store(Some(held.clone()));
         Ok(held)
     }
@@ -257,6 +293,10 @@ impl Token {
         let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
         let body = body.map_err(|_| failed(Outcome::Network, "broke its answer off"))?.to_bytes();
         match serde_json::from_slice(&body) {
+            _ if status.is_server_error() => Err(failed(Outcome::ProviderError, "failed")),
+            _ if status == StatusCode::TOO_MANY_REQUESTS => {
+                Err(failed(Outcome::RateLimited, "limits the rate of requests"))
+            }
             Ok(answer) => Ok(answer),
             Err(_) if status.is_client_error() => {
                 Err(failed(Outcome::KeyRefused, "refused the key"))

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use sluicegate_proto::resource::v1::{self as pb, secret_source::Source};
 
+use super::Provider;
 use crate::{
     path::Path,
     secret::Secret,
@@ -81,6 +82,36 @@ pub(super) fn parse_secret(
             None
         }
     }
+}
+
+/// Forms of keys that are more than a text, by dialect: what each is, and how many parts between colons
+/// it may have.
+const FORMS: &[(&str, &str, std::ops::RangeInclusive<usize>)] = &[
+    ("ernie-v1", "API_KEY:SECRET_KEY", 2..=2),
+    ("bedrock-converse", "ACCESS:SECRET, ACCESS:SECRET:SESSION or a bearer key", 1..=3),
+];
+
+/// Has a key the form that its provider's dialect wants, and is known what it needs besides?
+///
+/// # Errors
+/// A violation of the credential, which never tells the key.
+pub fn check_form(provider: &Provider, key: &Secret) -> Result<(), Violation> {
+    let Some((_, form, allowed)) = FORMS.iter().find(|(name, ..)| *name == provider.dialect) else {
+        return Ok(());
+    };
+    let parts: Vec<_> = key.expose().split(':').collect();
+    if !allowed.contains(&parts.len()) || parts.iter().any(|part| part.is_empty()) {
+        let what = format!("is no key of the dialect {}", provider.dialect);
+        let violation = Violation::new(Path::root().field("secret"), what);
+        return Err(violation.hint(format!("it must be {form}")));
+    }
+    let is_signed = provider.dialect == "bedrock-converse" && parts.len() > 1;
+    if is_signed && provider.region.is_none() && provider.base_url.region().is_none() {
+        let what = format!("signs requests, but provider/{} names no region", provider.name);
+        let violation = Violation::new(Path::root().field("secret"), what);
+        return Err(violation.hint("set the provider's region, such as us-east-1"));
+    }
+    Ok(())
 }
 
 /// Can this text be a key: printable, no white space, not absurdly long?

@@ -10,5 +10,6 @@
 
 mod errors;
 mod gateway;
+mod odd;
 mod probe;
 mod spoken;

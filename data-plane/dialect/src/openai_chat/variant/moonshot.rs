@@ -47,7 +47,6 @@ const ROWS: &[Row] = &[
         .saying(&["TPD"])
         .means(QuotaExhausted)
         .of(Pair)
-        .without_short_wait()
         .until(Until::Midnight("Asia/Shanghai")),
     code("rate_limit_reached_error").means(RateLimited).of(Account).rest_s(1),
     code("exceeded_current_quota_error").means(QuotaExhausted).of(Account),

@@ -70,7 +70,8 @@ pub(crate) struct EnableArgs {
 Examples:
   sluicegate key-pool disable openai/prod --comment 'leaked' --wait 1.0
 
-Sets 'disabled: true' on the credential: it is in the history, and holds until it is undone.")]
+Sets 'disabled: true' on the credential: it is in the history, and holds until it is undone, or until
+a watched file that declares the key is saved or read anew: change the file, too.")]
 pub(crate) struct DisableArgs {
     /// Name of the credential
     credential: String,
