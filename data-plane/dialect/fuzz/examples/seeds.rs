@@ -51,6 +51,7 @@ fn main() -> io::Result<()> {
                     write(fuzz, "stream", &marked(4))?;
                     write(fuzz, "answer", &marked(0))?;
                 }
+                "stream.aws" => write(fuzz, "stream", &marked(4))?,
                 _ => {}
             }
         }

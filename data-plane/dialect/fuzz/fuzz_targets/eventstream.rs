@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use sluicegate_dialect::frame::Framing;
-use sluicegate_dialect_fuzz::{assert_same, frames};
+use sluicegate_dialect_fuzz::{assert_same, frames, message};
 
 fuzz_target!(|input: &[u8]| {
     // The first bytes are the lengths of the pieces, then that of the headers.
@@ -22,22 +22,3 @@ fuzz_target!(|input: &[u8]| {
         }
     }
 });
-
-fn message(headers: &[u8], payload: &[u8]) -> Vec<u8> {
-    let length = |bytes: usize| u32::try_from(bytes).expect("inputs are small").to_be_bytes();
-    let mut out = Vec::new();
-    out.extend(length(16 + headers.len() + payload.len()));
-    out.extend(length(headers.len()));
-    out.extend(crc(&out).to_be_bytes());
-    out.extend(headers);
-    out.extend(payload);
-    out.extend(crc(&out).to_be_bytes());
-    out
-}
-
-/// CRC-32, bit by bit.
-fn crc(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1)))
-    })
-}

@@ -6,7 +6,7 @@ use http::HeaderMap;
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 use sluicegate_dialect::{Dialect, Sent, StreamEvent};
-use sluicegate_dialect_fuzz::{call, frames, split};
+use sluicegate_dialect_fuzz::{call, frames, split, stream};
 
 fuzz_target!(|input: &[u8]| {
     let Some((dialect, kind, bytes)) = split(input) else { return };
@@ -14,7 +14,8 @@ fuzz_target!(|input: &[u8]| {
     let sent = Sent { hide_usage: kind & 4 == 0 };
     let mut reader = dialect.stream(&call, &sent, &HeaderMap::new());
     let mut written = Vec::new();
-    for frame in frames(dialect.framing(), bytes, &[]) {
+    let bytes = stream(dialect.framing(), bytes);
+    for frame in frames(dialect.framing(), &bytes, &[]) {
         match reader.read(&frame) {
             StreamEvent::Preamble(bytes) | StreamEvent::Content(bytes) => written.push(bytes),
             StreamEvent::Hidden => {}

@@ -78,3 +78,45 @@ pub fn assert_same(one: &[sse::Frame], other: &[sse::Frame]) {
         assert_eq!(one.event(), other.event());
     }
 }
+
+/// A whole message of Amazon's event stream.
+pub fn message(headers: &[u8], payload: &[u8]) -> Vec<u8> {
+    let length = |bytes: usize| u32::try_from(bytes).expect("inputs are small").to_be_bytes();
+    let mut out = Vec::new();
+    out.extend(length(16 + headers.len() + payload.len()));
+    out.extend(length(headers.len()));
+    out.extend(crc32fast::hash(&out).to_be_bytes());
+    out.extend(headers);
+    out.extend(payload);
+    out.extend(crc32fast::hash(&out).to_be_bytes());
+    out
+}
+
+/// The bytes of a stream in this framing. Amazon's are written as its transcripts are, a line for each
+/// message: its type, its name, its payload. No fuzzer finds a checksum.
+pub fn stream(framing: Framing, bytes: &[u8]) -> Vec<u8> {
+    if framing == Framing::ServerSentEvents {
+        return bytes.to_vec();
+    }
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| line.len() < 1 << 16);
+    lines
+        .flat_map(|line| {
+            let mut words = line.splitn(3, |byte| *byte == b' ');
+            let mut word = || words.next().unwrap_or_default();
+            let (kind, name, payload) = (word(), word(), word());
+            let naming: &[u8] = match kind {
+                b"exception" => b":exception-type",
+                b"error" => b":error-code",
+                _ => b":event-type",
+            };
+            message(&[header(naming, name), header(b":message-type", kind)].concat(), payload)
+        })
+        .collect()
+}
+
+/// A header whose value is a text.
+fn header(name: &[u8], value: &[u8]) -> Vec<u8> {
+    let short = u8::try_from(name.len()).expect("names are short");
+    let long = u16::try_from(value.len()).expect("lines are short").to_be_bytes();
+    [&[short], name, &[7], &long, value].concat()
+}
