@@ -101,6 +101,8 @@ async fn the_scripts_agree_with_the_engine() {
     let hour = RedisTimeouts { recovery: Duration::from_secs(3_600), ..patient() };
     let recovering = connect(&f.server, hour).await;
     assert_eq!(*recovering.health().borrow(), LedgerHealth::Recovering);
+    // A server that has just begun settles for as long as a lease lives.
+    tokio::time::sleep(Duration::from_millis(2 * model::SHORT)).await;
     for seed in 0..nodes_seeds(24) {
         model::agrees(&f.ledger, Some(&recovering), seed, 400).await;
     }
