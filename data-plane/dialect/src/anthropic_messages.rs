@@ -24,6 +24,7 @@ use crate::{
     chat::finish::{Finish, Finishes},
     dialect::{Answer, Destination, Dialect, Place, Sent, StreamReader, Unfit, UpstreamCall},
     fault::Fault,
+    json::mended,
 };
 
 /// The format.
@@ -63,6 +64,7 @@ impl Dialect for AnthropicMessages {
     }
 
     fn answer(&self, call: &Call, _: &HeaderMap, body: &Bytes) -> Result<Answer, Fault> {
+        let body = &mended(body);
         response::read(call, body)
     }
 

@@ -24,6 +24,7 @@ use crate::{
     dialect::{Answer, Destination, Dialect, Place, Sent, StreamReader, Unfit, UpstreamCall},
     fault::Fault,
     frame::Framing,
+    json::mended,
 };
 
 /// The format.
@@ -87,6 +88,7 @@ impl Dialect for BedrockConverse {
     }
 
     fn answer(&self, call: &Call, headers: &HeaderMap, body: &Bytes) -> Result<Answer, Fault> {
+        let body = &mended(body);
         match call.endpoint {
             Endpoint::Embeddings => embeddings::answer(call, headers, body),
             Endpoint::Chat | Endpoint::Completions => response::read(call, headers, body),

@@ -21,6 +21,7 @@ use crate::{
     call::{Call, Endpoint},
     dialect::{Answer, Destination, Dialect, Place, Sent, StreamReader, Unfit, UpstreamCall},
     fault::Fault,
+    json::mended,
 };
 
 /// The format.
@@ -55,6 +56,7 @@ impl Dialect for DashscopeNative {
     }
 
     fn answer(&self, call: &Call, _: &HeaderMap, body: &Bytes) -> Result<Answer, Fault> {
+        let body = &mended(body);
         match call.endpoint {
             Endpoint::Embeddings => embeddings::read(call, body),
             Endpoint::Chat | Endpoint::Completions => response::read(call, body),

@@ -30,6 +30,7 @@ use crate::{
     call::{Call, Endpoint},
     dialect::{Answer, Destination, Dialect, Place, Sent, StreamReader, Unfit, UpstreamCall},
     fault::Fault,
+    json::mended,
 };
 
 /// The format.
@@ -70,6 +71,7 @@ impl Dialect for GeminiGenerate {
     }
 
     fn answer(&self, call: &Call, _: &HeaderMap, body: &Bytes) -> Result<Answer, Fault> {
+        let body = &mended(body);
         match call.endpoint {
             Endpoint::Embeddings => embeddings::read(call, body),
             Endpoint::Chat | Endpoint::Completions => response::read(call, body),

@@ -2,7 +2,11 @@
 //! their spans, so that a value can be read or replaced while every other byte stays as it is.
 //! (Grammar: RFC 8259.)
 
+mod mend;
+
 use std::{borrow::Cow, fmt, ops::Range};
+
+pub use mend::mended;
 
 /// Deepest nesting that is read.
 pub const MAX_DEPTH: u16 = 128;

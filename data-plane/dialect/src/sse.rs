@@ -52,6 +52,13 @@ impl Frame {
         Self { raw: raw.freeze(), data, event: Some(0..split), canonical: false }
     }
 
+    /// The same event where its JSON holds halves of characters, with these replaced.
+    pub(crate) fn mended(&self) -> Option<Self> {
+        let data = self.data()?;
+        let mended = crate::json::mended(&data);
+        (mended != data).then(|| Self::named(self.event().unwrap_or_default(), mended))
+    }
+
     /// JSON that stands in the stream without a field's name before it, as some servers write their
     /// errors.
     pub fn bare_json(&self) -> Option<&[u8]> {

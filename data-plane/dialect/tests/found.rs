@@ -176,3 +176,67 @@ fn a3_odd_usage_does_not_cost_the_answer() {
         assert_eq!(answer.unwrap().finish_reason.as_deref(), Some("STOP"), "{usage}");
     }
 }
+
+/// Servers that cut texts by UTF-16 units write halves of characters; the rest of the answer is whole.
+#[test]
+fn c3_half_a_character_does_not_cost_the_answer() {
+    const HALF: &str = r"A\ud83d";
+    let whole = [
+        (
+            "anthropic-messages",
+            format!(
+                r#"{{"type":"message","content":[{{"type":"text","text":"{HALF}"}}],"stop_reason":"end_turn"}}"#
+            ),
+        ),
+        (
+            "gemini-generate",
+            format!(
+                r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{HALF}"}}]}},"finishReason":"STOP"}}]}}"#
+            ),
+        ),
+        (
+            "dashscope-native",
+            format!(
+                r#"{{"output":{{"choices":[{{"message":{{"role":"assistant","content":"{HALF}"}},"finish_reason":"stop"}}]}}}}"#
+            ),
+        ),
+        (
+            "ernie-v1",
+            format!(r#"{{"result":"{HALF}","is_truncated":false,"finish_reason":"normal"}}"#),
+        ),
+        (
+            "bedrock-converse",
+            format!(
+                r#"{{"output":{{"message":{{"content":[{{"text":"{HALF}"}}]}}}},"stopReason":"end_turn"}}"#
+            ),
+        ),
+    ];
+    let call = call(&json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] }));
+    for (name, body) in whole {
+        let dialect = registry::find(name, "").unwrap();
+        let answer = dialect.answer(&call, &HeaderMap::new(), &body.into()).unwrap();
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(body["choices"][0]["message"]["content"], "A\u{fffd}", "{name}");
+    }
+    let chunk = |text: &str, finish: &str| {
+        format!(
+            "data: {{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"{text}\"}}]}}{finish}}}]}}\n\n"
+        )
+    };
+    let stream = chunk(HALF, "") + &chunk("B", ",\"finishReason\":\"STOP\"");
+    let (reader, failed, said) = streamed("gemini-generate", &stream);
+    assert!(failed.is_none() && reader.complete(), "{said}");
+    assert!(said.contains("A\u{fffd}") || said.contains(r"A\ufffd"), "{said}");
+}
+
+#[test]
+fn c5_a_model_without_embeddings_is_named() {
+    let body = Bytes::from_static(br#"{"model":"m","input":"hi"}"#);
+    let call = Call::parse(Endpoint::Embeddings, body).unwrap();
+    let to = Destination {
+        model: "eu.anthropic.claude-3-haiku-20240307-v1:0",
+        profile: &Profile::default(),
+    };
+    let unfit = registry::find("bedrock-converse", "").unwrap().request(&call, &to).unwrap_err();
+    assert_eq!((unfit.code, unfit.param.as_str()), ("unsupported_endpoint", "model"));
+}

@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
-use sluicegate_dialect::{Call, Destination, Fault, Unfit, UpstreamCall};
-use sluicegate_model::Outcome;
+use sluicegate_dialect::{Call, Destination, Fault, Unfit, UpstreamCall, call::StreamOptions};
+use sluicegate_model::{Outcome, Profile};
 use sluicegate_telemetry::record::AttemptRecord;
 use tokio::time::Instant;
 
@@ -60,6 +60,16 @@ struct Attempt<'a> {
 
 /// How long callers are asked to wait while keys or targets are left that were not tried.
 const SHORT: Duration = Duration::from_secs(1);
+
+impl<'a> Attempt<'a> {
+    /// The same attempt with another translation of its call.
+    fn with<'b>(&'b self, translated: &'b UpstreamCall) -> Attempt<'b>
+    where
+        'a: 'b,
+    {
+        Attempt { translated, resent: AtomicBool::new(false), ..*self }
+    }
+}
 
 /// Tries the plan's choices in turn.
 ///
@@ -199,6 +209,13 @@ async fn open(attempt: &Attempt<'_>) -> Result<Opened, Fault> {
         Ok(opened) => return Ok(opened),
         Err(fault) => fault,
     };
+    if refuses_to_be_asked(attempt, &fault) {
+        let profile = Profile { ask_usage: Some(false), ..attempt.choice.provider.profile.clone() };
+        let to = Destination { model: &attempt.choice.model, profile: &profile };
+        if let Ok(translated) = attempt.choice.provider.dialect.request(attempt.call, &to) {
+            return try_once(&attempt.with(&translated)).await;
+        }
+    }
     // A token that was taken back early: another is got, once.
     let Some(credential) = &attempt.choice.credential else { return Err(fault) };
     if attempt.choice.provider.dialect.wants_new_token(&fault)
@@ -207,6 +224,16 @@ async fn open(attempt: &Attempt<'_>) -> Result<Opened, Fault> {
         return try_once(attempt).await;
     }
     Err(fault)
+}
+
+/// Usage was asked for on our own account, and the server does not know the question: its caller is
+/// not to blame.
+fn refuses_to_be_asked(attempt: &Attempt<'_>, fault: &Fault) -> bool {
+    let ours = attempt.call.stream && attempt.call.stream_options == StreamOptions::Absent;
+    let names =
+        |text: &Option<String>| text.as_deref().is_some_and(|text| text.contains("stream_options"));
+    ours && fault.outcome == Outcome::InvalidRequest
+        && (names(&fault.message) || names(&fault.param))
 }
 
 async fn try_once(attempt: &Attempt<'_>) -> Result<Opened, Fault> {

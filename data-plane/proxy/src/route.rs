@@ -27,7 +27,8 @@ pub struct Choice {
     pub model: String,
     /// Leave to use the key.
     pass: Option<Arc<Pass>>,
-    /// The caller made the model's name up.
+    /// The caller made the model's name up, or asks for more than the model may be for: that there is no
+    /// such thing is then no fault of the key.
     chosen: bool,
 }
 
@@ -206,7 +207,8 @@ pub fn plan(permit: &Permit, endpoint: Endpoint, pool: &Arc<Pool>) -> Result<Pla
         if !keyless && untried.is_empty() {
             continue;
         }
-        let chosen = target.model.is_none() && permit.upstream_name != permit.model.name;
+        let made_up = target.model.is_none() && permit.upstream_name != permit.model.name;
+        let chosen = made_up || endpoint != Endpoint::Chat;
         let model = target.model.clone().unwrap_or_else(|| permit.upstream_name.clone());
         let provider = target.provider.clone();
         aims.push(Aim { provider, model, chosen, untried, keyless });

@@ -77,6 +77,11 @@ fn mistakes_name_place_fault_and_cure() {
         "use http or https",
     );
     check(
+        "providers:\n  - name: p\n    dialect: openai-chat\n    base_url: http://u/v1/chat/completions/\n",
+        "f:4:5: providers[0].base_url: names an endpoint",
+        "leave /chat/completions out",
+    );
+    check(
         "providers:\n  - name: p\n    dialect: openai-chat\n    base_url: http://u\n    timeouts: { idle_ms: soon }\n",
         "f:5:17: providers[0].timeouts.idle_ms: expected a whole number",
         "",

@@ -81,7 +81,10 @@ pub(super) fn request(call: &Call, to: &Destination<'_>) -> Result<UpstreamCall,
     let name = model(to.model);
     let known = MODELS.iter().find(|(prefix, ..)| name.starts_with(prefix));
     let (_, maker, sizes) = known.ok_or_else(|| {
-        Unfit::unsupported("model", "embeddings are those of Titan text and Cohere models")
+        let message = format!(
+            "'{name}' makes no embeddings here: take a Titan text embedding or a Cohere embed model"
+        );
+        Unfit { code: "unsupported_endpoint", param: "model".into(), message }
     })?;
     if wanted.dimensions.is_some() && !sizes {
         return Err(Unfit::unsupported("dimensions", "this model's vectors have one size"));

@@ -313,7 +313,10 @@ pub trait Translates: std::fmt::Debug + Send {
 
 impl<T: Translates> StreamReader for T {
     fn read(&mut self, frame: &crate::frame::Frame) -> StreamEvent {
-        self.translate(frame)
+        match frame.mended() {
+            Some(mended) => self.translate(&mended),
+            None => self.translate(frame),
+        }
     }
 
     fn complete(&self) -> bool {

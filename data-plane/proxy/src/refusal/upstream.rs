@@ -197,13 +197,17 @@ pub(super) fn failed(fault: &Fault) -> Shown {
 const REASON: usize = 200;
 
 /// The upstream's own words, redacted, for callers who want to know why. What it says of our keys, our
-/// account and our rights is left out whole.
+/// account and our rights is left out whole, and so is what broke inside of it: that is for the record.
 pub(crate) fn reason(fault: &Fault) -> Option<String> {
-    let about_us = matches!(
+    let private = matches!(
         fault.outcome,
-        Outcome::KeyRefused | Outcome::PermissionDenied | Outcome::QuotaExhausted
+        Outcome::KeyRefused
+            | Outcome::PermissionDenied
+            | Outcome::QuotaExhausted
+            | Outcome::ProviderError
+            | Outcome::Network
     );
-    let words = fault.message.as_deref().filter(|_| !about_us).map(redact::message)?;
+    let words = fault.message.as_deref().filter(|_| !private).map(redact::message)?;
     Some(words.chars().take(REASON).collect()).filter(|words: &String| !words.is_empty())
 }
 

@@ -59,6 +59,9 @@ pub enum LastResort {
     Soonest,
 }
 
+/// What a base URL must not end with: requests would go there twice.
+const ENDPOINTS: [&str; 3] = ["/chat/completions", "/embeddings", "/messages"];
+
 /// Variants of each dialect that has any.
 const VARIANTS: &[(&str, &[&str])] = &[
     (
@@ -225,6 +228,14 @@ pub(super) fn parse(spec: &pb::Provider, found: &mut Violations) -> Option<Provi
             Violation::new(root.field("network").field("http_version"), "h2c needs an http URL")
                 .hint("use auto: TLS negotiates HTTP/2 by itself"),
         );
+    }
+    if let Some(ending) = ENDPOINTS.iter().find(|ending| {
+        url.as_ref().is_some_and(|url| url.path().trim_end_matches('/').ends_with(**ending))
+    }) {
+        let what = format!("names an endpoint: {ending} is added to it");
+        found
+            .0
+            .push(Violation::new(root.field("base_url"), what).hint(format!("leave {ending} out")));
     }
     let headers = parse_headers(spec, found);
     check_variant(spec, found);

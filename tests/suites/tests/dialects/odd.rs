@@ -172,3 +172,35 @@ async fn c5_a_key_that_is_none_is_refused_when_it_is_applied() {
     }
     assert_eq!(world.ask("hi", false).await.status, Some(200));
 }
+
+/// A server that does not know `stream_options` is not asked for usage again; its caller asked for
+/// nothing.
+#[tokio::test]
+async fn a15_a_server_that_cannot_be_asked_for_usage_answers_all_the_same() {
+    let world = World::start(|call| {
+        let body: Value = serde_json::from_slice(&call.body).unwrap();
+        if body.get("stream_options").is_some() {
+            return refused(400, "Unrecognized request argument: stream_options", "unknown");
+        }
+        Step::stream("well")
+    })
+    .await;
+    let reply = world.ask("hi", true).await;
+    assert_eq!((reply.status, reply.content().as_deref()), (Some(200), Some("well")));
+    assert_eq!(world.upstream.count(), 2);
+}
+
+/// What a model is not for is no fault of its key: its chats go on.
+#[tokio::test]
+async fn c5_a_refused_embedding_leaves_the_models_chats_alone() {
+    let world = World::start(|call| match call.target.as_str() {
+        "/v1/embeddings" => refused(404, "The model `m` does not exist", "model_not_found"),
+        _ => Step::completion("ok"),
+    })
+    .await;
+    let body = json!({ "model": "m", "input": "hi" }).to_string();
+    let request = Request::post("/v1/embeddings").bearer(CALLER).body(body);
+    let refused = exchange(world.gateway.traffic(), &request, &[], LIMIT).await;
+    assert_eq!(refused.status, Some(404), "{}", refused.text());
+    assert_eq!(world.ask("hi", false).await.status, Some(200));
+}

@@ -4,8 +4,8 @@
 //! rules of its Python SDK.
 
 use sluicegate_model::Outcome::{
-    ContentFiltered, ContextTooLong, KeyRefused, ModelMissing, Overloaded, PermissionDenied,
-    ProviderError, QuotaExhausted, RateLimited,
+    ContentFiltered, ContextTooLong, InvalidRequest, KeyRefused, ModelMissing, Overloaded,
+    PermissionDenied, ProviderError, QuotaExhausted, RateLimited,
 };
 
 use super::{Cap, Variant};
@@ -29,6 +29,9 @@ const ROWS: &[Row] = &[
     any().at(403).saying(&["country, region, or territory"]).means(PermissionDenied).of(Nobody),
     code("unsupported_country_region_territory").means(PermissionDenied).of(Nobody),
     code("model_not_found").means(ModelMissing),
+    // The path is not there, or not for this model.
+    any().at(404).saying(&["Invalid URL"]).means(ProviderError),
+    any().at(404).saying(&["not supported in the v1/"]).means(InvalidRequest),
     code("insufficient_quota").means(QuotaExhausted).of(Account),
     code("credit_balance_exhausted").means(QuotaExhausted).of(Account),
     code("organization_usage_limit_exceeded").means(QuotaExhausted).of(Account),
