@@ -11,7 +11,7 @@ use sluicegate_dialect::{Dialect, Endpoint, Place};
 use sluicegate_model::{
     Profile, TokenRates,
     resource::{
-        LastResort, NamePattern, Timeouts,
+        LastResort, NamePattern, Retry, Timeouts,
         model::{OutputCap, Tokenizer},
         provider::BaseUrl,
     },
@@ -97,8 +97,7 @@ pub struct Model {
     pub name: String,
     /// By priority, lowest number first; those without weight are left out.
     pub targets: Vec<Target>,
-    /// Attempts in all for one request.
-    pub max_attempts: u32,
+    pub retry: Retry,
     pub owned_by: String,
     /// Revision that last changed it, and with it its weights and prices.
     pub version: u64,

@@ -220,7 +220,7 @@ pub fn plan(permit: &Permit, endpoint: Endpoint, pool: &Arc<Pool>) -> Result<Pla
             served,
         });
     }
-    let attempts_left = permit.model.max_attempts;
+    let attempts_left = permit.model.retry.max_attempts;
     Ok(Plan { aims, pool: pool.clone(), attempts_left, last: None, down: None })
 }
 

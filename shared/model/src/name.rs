@@ -14,13 +14,14 @@ pub enum Kind {
     ApiKey,
     Limit,
     Override,
+    Force,
     Degradation,
     Access,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Provider,
         Self::Credential,
         Self::Model,
@@ -28,6 +29,7 @@ impl Kind {
         Self::ApiKey,
         Self::Limit,
         Self::Override,
+        Self::Force,
         Self::Degradation,
         Self::Access,
     ];
@@ -42,6 +44,7 @@ impl Kind {
             Self::ApiKey => "api_key",
             Self::Limit => "limit",
             Self::Override => "override",
+            Self::Force => "force",
             Self::Degradation => "degradation",
             Self::Access => "access",
         }
@@ -57,6 +60,7 @@ impl Kind {
             Self::ApiKey => "api_keys",
             Self::Limit => "limits",
             Self::Override => "overrides",
+            Self::Force => "forces",
             Self::Degradation => "degradations",
             Self::Access => "access",
         }
@@ -72,6 +76,7 @@ impl Kind {
             Self::ApiKey => "sluicegate.resource.v1.ApiKey",
             Self::Limit => "sluicegate.resource.v1.Limit",
             Self::Override => "sluicegate.resource.v1.Override",
+            Self::Force => "sluicegate.resource.v1.Force",
             Self::Degradation => "sluicegate.resource.v1.Degradation",
             Self::Access => "sluicegate.resource.v1.Access",
         }
@@ -87,7 +92,7 @@ impl fmt::Display for Kind {
 /// No kind has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown kind '{0}'; kinds are provider, credential, model, tenant, api_key, limit, override, degradation, access"
+    "unknown kind '{0}'; kinds are provider, credential, model, tenant, api_key, limit, override, force, degradation, access"
 )]
 pub struct UnknownKind(pub String);
 

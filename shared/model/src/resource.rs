@@ -2,12 +2,15 @@
 //! about a single resource needs checking again.
 
 pub mod api_key;
+pub mod breaker;
 pub mod credential;
+pub mod force;
 pub mod form;
 pub mod limit;
 pub mod model;
 pub mod overrides;
 pub mod provider;
+pub mod retry;
 pub mod tenant;
 
 use prost::Message;
@@ -15,12 +18,15 @@ use prost_reflect::DynamicMessage;
 use sluicegate_proto::resource::v1::{self as pb, resource::Spec};
 
 pub use api_key::ApiKey;
+pub use breaker::{Breaker, Capacity};
 pub use credential::{Credential, SecretSource};
+pub use force::{Force, Forced};
 pub use limit::Limit;
 pub use model::{Model, NamePattern, Target};
 pub use overrides::Override;
 pub use provider::{HttpVersion, KeyPool, LastResort, Provider, Timeouts};
-pub use tenant::Tenant;
+pub use retry::{Again, Fallback, Retry};
+pub use tenant::{Priority, Tenant};
 
 use crate::{
     name::{Kind, ResourceRef},
@@ -40,6 +46,7 @@ pub enum Resource {
     ApiKey(ApiKey),
     Limit(Limit),
     Override(Override),
+    Force(Force),
 }
 
 impl Resource {
@@ -60,6 +67,7 @@ impl Resource {
             Some(Spec::ApiKey(spec)) => api_key::parse(spec, &mut found).map(Self::ApiKey),
             Some(Spec::Limit(spec)) => limit::parse(spec, &mut found).map(Self::Limit),
             Some(Spec::Override(spec)) => overrides::parse(spec, &mut found).map(Self::Override),
+            Some(Spec::Force(spec)) => force::parse(spec, &mut found).map(Self::Force),
             Some(Spec::Degradation(_) | Spec::Access(_)) | None => None,
         };
         match parsed {
@@ -78,6 +86,7 @@ impl Resource {
             Self::ApiKey(spec) => ResourceRef::new(Kind::ApiKey, &spec.name),
             Self::Limit(spec) => ResourceRef::new(Kind::Limit, &spec.name),
             Self::Override(spec) => ResourceRef::new(Kind::Override, &spec.name),
+            Self::Force(spec) => ResourceRef::new(Kind::Force, &spec.name),
         }
     }
 }
@@ -90,7 +99,7 @@ pub fn reference_of(wire: &pb::Resource) -> Result<ResourceRef, Violation> {
     match schema_kind(wire) {
         Some(kind) => Ok(ResourceRef::new(kind, name_of(wire))),
         None => Err(Violation::new(Path::root(), "the resource is empty").hint(
-            "set exactly one of provider, credential, model, tenant, api_key, limit, override",
+            "set exactly one of provider, credential, model, tenant, api_key, limit, override, force",
         )),
     }
 }
@@ -105,6 +114,7 @@ pub fn name_of(wire: &pb::Resource) -> &str {
         Some(Spec::ApiKey(spec)) => &spec.name,
         Some(Spec::Limit(spec)) => &spec.name,
         Some(Spec::Override(spec)) => &spec.name,
+        Some(Spec::Force(spec)) => &spec.name,
         Some(Spec::Degradation(spec)) => &spec.name,
         Some(Spec::Access(spec)) => &spec.name,
         None => "",
@@ -120,6 +130,7 @@ fn schema_kind(wire: &pb::Resource) -> Option<Kind> {
         Spec::ApiKey(_) => Kind::ApiKey,
         Spec::Limit(_) => Kind::Limit,
         Spec::Override(_) => Kind::Override,
+        Spec::Force(_) => Kind::Force,
         Spec::Degradation(_) => Kind::Degradation,
         Spec::Access(_) => Kind::Access,
     })
@@ -148,6 +159,7 @@ pub fn from_dynamic(kind: Kind, message: &DynamicMessage) -> Result<pb::Resource
         Kind::ApiKey => Spec::ApiKey(typed(message)?),
         Kind::Limit => Spec::Limit(typed(message)?),
         Kind::Override => Spec::Override(typed(message)?),
+        Kind::Force => Spec::Force(typed(message)?),
         Kind::Degradation => Spec::Degradation(typed(message)?),
         Kind::Access => Spec::Access(typed(message)?),
     };

@@ -7,7 +7,7 @@ use sluicegate_proto::resource::v1 as pb;
 use crate::{
     name::{Kind, ResourceRef, near_miss},
     path::Path,
-    resource::{Limit, NamePattern, Override, Resource},
+    resource::{Forced, Limit, Model, NamePattern, Override, Resource},
     scope::{Part, Selector},
     violation::{Violation, Violations},
 };
@@ -75,15 +75,7 @@ impl ResourceSet {
                     .dangling(root.field("provider"), Kind::Provider, &spec.provider)
                     .into_iter()
                     .collect(),
-                Resource::Model(spec) => spec
-                    .targets
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(index, target)| {
-                        let path = root.field("targets").index(index).field("provider");
-                        self.dangling(path, Kind::Provider, &target.provider)
-                    })
-                    .collect(),
+                Resource::Model(spec) => self.check_model(spec),
                 Resource::Tenant(spec) => spec
                     .parent
                     .iter()
@@ -96,6 +88,13 @@ impl ResourceSet {
                     .filter_map(|tenant| self.dangling(root.field("tenant"), Kind::Tenant, tenant))
                     .collect(),
                 Resource::Override(spec) => self.check_override(spec),
+                Resource::Force(spec) => match &spec.what {
+                    Forced::Breaker { provider, .. } => self
+                        .dangling(root.field("target"), Kind::Provider, provider)
+                        .into_iter()
+                        .collect(),
+                    Forced::NoRetries => Vec::new(),
+                },
                 Resource::Limit(spec) => self.check_scope(spec),
                 Resource::Provider(_) => Vec::new(),
             };
@@ -150,6 +149,41 @@ impl ResourceSet {
             );
         }
         found
+    }
+
+    fn check_model(&self, model: &Model) -> Vec<Violation> {
+        let targets = model.targets.iter().enumerate().filter_map(|(index, target)| {
+            let path = Path::root().field("targets").index(index).field("provider");
+            self.dangling(path, Kind::Provider, &target.provider)
+        });
+        let named = model.fallback.named().into_iter();
+        let fallbacks = named.filter_map(|(path, name)| {
+            if name == model.name || self.falls_back(name, &model.name) {
+                let what = format!("'{name}' comes back to this model");
+                return Some(Violation::new(path, what).hint("break the cycle"));
+            }
+            self.dangling(path, Kind::Model, name)
+        });
+        targets.chain(fallbacks).collect()
+    }
+
+    /// Does a model have `to` among its fallbacks, or those of its fallbacks, and so on?
+    fn falls_back(&self, from: &str, to: &str) -> bool {
+        let mut seen = BTreeSet::from([from]);
+        let mut left = vec![from];
+        while let Some(name) = left.pop() {
+            let reference = ResourceRef::new(Kind::Model, name);
+            let Some(Resource::Model(model)) = self.resources.get(&reference) else { continue };
+            for (_, next) in model.fallback.named() {
+                if next == to {
+                    return true;
+                }
+                if seen.insert(next) {
+                    left.push(next);
+                }
+            }
+        }
+        false
     }
 
     fn tenant_cycle(&self, name: &str) -> Option<Violation> {

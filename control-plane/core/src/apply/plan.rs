@@ -6,8 +6,7 @@ use prost::Message;
 use sluicegate_model::{
     Kind, Resource, ResourceRef, ResourceSet, Violation, Violations,
     path::Path,
-    resource::api_key::MIN_KEY,
-    resource::{credential, reference_of},
+    resource::{Forced, api_key::MIN_KEY, credential, reference_of},
     scope::{Part, Selector},
     seal::SealKey,
     secret::{KeyHash, Secret},
@@ -334,7 +333,9 @@ fn references(resource: &Resource) -> Vec<(Path, ResourceRef)> {
                 let path = field("targets").index(index).field("provider");
                 (path, ResourceRef::new(Kind::Provider, &target.provider))
             };
-            spec.targets.iter().enumerate().map(target).collect()
+            let fallback = |(path, name): (Path, &str)| (path, ResourceRef::new(Kind::Model, name));
+            let fallbacks = spec.fallback.named().into_iter().map(fallback);
+            spec.targets.iter().enumerate().map(target).chain(fallbacks).collect()
         }
         Resource::Tenant(spec) => {
             let parent = spec.parent.iter();
@@ -355,6 +356,12 @@ fn references(resource: &Resource) -> Vec<(Path, ResourceRef)> {
         Resource::Override(spec) => {
             vec![(field("limit"), ResourceRef::new(Kind::Limit, &spec.limit))]
         }
+        Resource::Force(spec) => match &spec.what {
+            Forced::Breaker { provider, .. } => {
+                vec![(field("target"), ResourceRef::new(Kind::Provider, provider))]
+            }
+            Forced::NoRetries => Vec::new(),
+        },
     }
 }
 

@@ -6,6 +6,7 @@ use prost::Message;
 use sluicegate_control_core::{State, Stored};
 use sluicegate_model::{
     Resource, ResourceRef, Violations,
+    resource::Forced,
     scope::{Part, Scope, Selector},
 };
 use sluicegate_proto::admin::v1 as pb;
@@ -66,6 +67,10 @@ fn belongs(stored: &Stored, tenant: &str, provider: &str) -> bool {
         Resource::ApiKey(spec) => spec.tenant.as_ref().is_some_and(|of| is(tenant, of)),
         Resource::Limit(spec) => names(&spec.scope, tenant, provider),
         Resource::Override(spec) => names(&spec.subject, tenant, provider),
+        Resource::Force(spec) => match &spec.what {
+            Forced::Breaker { provider: of, .. } => is(provider, of),
+            Forced::NoRetries => false,
+        },
     }
 }
 

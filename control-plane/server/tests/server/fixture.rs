@@ -215,7 +215,7 @@ pub(crate) fn model(name: &str, provider: &str) -> resource::Resource {
 }
 
 pub(crate) fn tenant(name: &str) -> resource::Resource {
-    wrap(Spec::Tenant(resource::Tenant { name: name.into(), parent: String::new() }))
+    wrap(Spec::Tenant(resource::Tenant { name: name.into(), ..Default::default() }))
 }
 
 pub(crate) fn credential(name: &str, value: &str) -> resource::Resource {

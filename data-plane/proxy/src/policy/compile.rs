@@ -183,7 +183,8 @@ fn build(
             | Resource::Credential(_)
             | Resource::Tenant(_)
             | Resource::Limit(_)
-            | Resource::Override(_) => {}
+            | Resource::Override(_)
+            | Resource::Force(_) => {}
         }
     }
     policy.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
@@ -338,7 +339,7 @@ fn model(
     Ok(Model {
         name: spec.name.clone(),
         targets,
-        max_attempts: spec.max_attempts,
+        retry: spec.retry.clone(),
         owned_by: spec.owned_by.clone(),
         version,
         units: spec.units,

@@ -96,13 +96,16 @@ const NAMED_AND_LIMITS: [Kind; 6] =
 /// Kinds that refer to a kind or that it refers to.
 fn neighbour_kinds(kind: Kind) -> &'static [Kind] {
     match kind {
-        Kind::Provider => &[Kind::Credential, Kind::Model, Kind::Limit, Kind::Override],
+        Kind::Provider => {
+            &[Kind::Credential, Kind::Model, Kind::Limit, Kind::Override, Kind::Force]
+        }
         Kind::Credential => &[Kind::Provider, Kind::Limit, Kind::Override],
         Kind::Model => &[Kind::Provider, Kind::ApiKey, Kind::Limit, Kind::Override],
         Kind::Tenant => &[Kind::Tenant, Kind::ApiKey, Kind::Limit, Kind::Override],
         Kind::ApiKey => &[Kind::Tenant, Kind::Model, Kind::Limit, Kind::Override],
         Kind::Limit => &NAMED_AND_OVERRIDES,
         Kind::Override => &NAMED_AND_LIMITS,
+        Kind::Force => &[Kind::Provider],
         Kind::Degradation | Kind::Access => &[],
     }
 }
@@ -148,6 +151,10 @@ fn fields(from: &VersionedResource, to: &VersionedResource) -> Vec<String> {
             })
         }
         (Some(Spec::Override(from)), Some(Spec::Limit(to))) => one(from.limit == to.name, "limit"),
+        (Some(Spec::Force(from)), Some(Spec::Provider(to))) => {
+            let provider = from.target.split('/').next();
+            one(provider == Some(to.name.as_str()), "target")
+        }
         (Some(Spec::Limit(from)), Some(to)) => named("scope", from.scope.as_ref(), to),
         (Some(Spec::Override(from)), Some(to)) => named("subject", from.subject.as_ref(), to),
         _ => Vec::new(),
@@ -162,7 +169,11 @@ fn named(field: &str, scope: Option<&LimitScope>, to: &Spec) -> Vec<String> {
         Spec::Model(to) => (Part::Model, &to.name),
         Spec::Provider(to) => (Part::Provider, &to.name),
         Spec::Credential(to) => (Part::Credential, &to.name),
-        Spec::Limit(_) | Spec::Override(_) | Spec::Degradation(_) | Spec::Access(_) => {
+        Spec::Limit(_)
+        | Spec::Override(_)
+        | Spec::Force(_)
+        | Spec::Degradation(_)
+        | Spec::Access(_) => {
             return Vec::new();
         }
     };

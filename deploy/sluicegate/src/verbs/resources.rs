@@ -88,6 +88,7 @@ pub(crate) fn columns(kind: Kind) -> &'static [&'static str] {
         Kind::ApiKey => &["name", "tenant", "user", "models", "expires", "state", "version"],
         Kind::Limit => &["name", "scope", "dimension", "allows", "flags", "version"],
         Kind::Override => &["name", "limit", "subject", "allows", "expires", "version"],
+        Kind::Force => &["name", "sets", "expires", "comment", "version"],
         Kind::Degradation | Kind::Access => &["name", "version"],
     }
 }
@@ -153,6 +154,17 @@ pub(crate) fn cells(resource: &VersionedResource) -> Vec<String> {
             spec.subject.as_ref().map(scope).unwrap_or_default(),
             allows(&spec.rate, spec.burst, spec.amount, ""),
             if spec.expires_at.is_empty() { "never".to_owned() } else { spec.expires_at.clone() },
+            version,
+        ],
+        Some(Spec::Force(spec)) => vec![
+            spec.name.clone(),
+            if spec.target.is_empty() {
+                format!("retries {}", spec.retries)
+            } else {
+                format!("{} {}", spec.target, spec.breaker)
+            },
+            if spec.expires_at.is_empty() { "never".to_owned() } else { spec.expires_at.clone() },
+            spec.comment.clone(),
             version,
         ],
         Some(Spec::Degradation(_) | Spec::Access(_)) | None => {

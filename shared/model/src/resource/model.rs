@@ -1,7 +1,10 @@
 //! Public models and what answers for them.
 
+use std::time::Duration;
+
 use sluicegate_proto::resource::v1 as pb;
 
+use super::retry::{self, Fallback, Retry};
 use crate::{
     name::is_model_name,
     path::Path,
@@ -10,14 +13,18 @@ use crate::{
 };
 
 /// A public model name and what answers for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     pub name: String,
     pub aliases: Vec<NamePattern>,
     /// At least one.
     pub targets: Vec<Target>,
-    /// Attempts in all for one request.
-    pub max_attempts: u32,
+    pub retry: Retry,
+    pub choice: Spread,
+    /// Most targets that may be left alone at one time, as a share.
+    pub max_ejected: f64,
+    pub fallback: Fallback,
+    pub when_unavailable: WhenUnavailable,
     pub owned_by: String,
     /// Sums are in millionths of a unit; the model's own weight is in them.
     pub units: TokenRates,
@@ -25,6 +32,42 @@ pub struct Model {
     pub prices: TokenRates,
     pub output_cap: OutputCap,
     pub tokenizer: Tokenizer,
+}
+
+/// Which of several targets of equal priority gets a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// By their weights.
+    Weighted,
+    /// The least under way for its weight.
+    LeastBusy,
+    /// The quicker one of two.
+    Latency,
+    /// The same one for prompts that begin alike.
+    Prefix,
+}
+
+/// What callers get while every target is left alone or full.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WhenUnavailable {
+    pub answer: Unavailable,
+    /// Longest wait.
+    pub wait: Duration,
+    /// Requests that may wait at one time.
+    pub max_waiting: u32,
+    /// Comments keep streams open that wait.
+    pub keep_alive: bool,
+    /// Words of a degraded answer, if others than the usual.
+    pub reply: Option<String>,
+}
+
+/// How a request is answered that no target can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unavailable {
+    Reject,
+    Wait,
+    Defer,
+    Degraded,
 }
 
 /// Length of answers whose callers set no bound.
@@ -171,7 +214,16 @@ pub(super) fn parse(spec: &pb::Model, found: &mut Violations) -> Option<Model> {
             "bytes" => Tokenizer::Bytes,
             _ => Tokenizer::Auto,
         },
-        max_attempts: spec.retry.as_ref().and_then(|retry| retry.max_attempts).unwrap_or(2),
+        retry: retry::parse(spec.retry.as_ref(), found),
+        choice: match spec.choice.as_str() {
+            "least_busy" => Spread::LeastBusy,
+            "latency" => Spread::Latency,
+            "prefix" => Spread::Prefix,
+            _ => Spread::Weighted,
+        },
+        max_ejected: spec.max_ejected.unwrap_or(0.5),
+        fallback: retry::fallback(spec.fallback.as_ref()),
+        when_unavailable: when_unavailable(spec.when_unavailable.as_ref()),
         owned_by: if spec.owned_by.is_empty() {
             "sluicegate".into()
         } else {
@@ -186,5 +238,21 @@ fn parse_target(spec: &pb::Target) -> Target {
         model: (!spec.model.is_empty()).then(|| spec.model.clone()),
         weight: spec.weight.unwrap_or(1),
         priority: spec.priority,
+    }
+}
+
+fn when_unavailable(spec: Option<&pb::WhenUnavailable>) -> WhenUnavailable {
+    let spec = spec.cloned().unwrap_or_default();
+    WhenUnavailable {
+        answer: match spec.answer.as_str() {
+            "wait" => Unavailable::Wait,
+            "defer" => Unavailable::Defer,
+            "degraded" => Unavailable::Degraded,
+            _ => Unavailable::Reject,
+        },
+        wait: Duration::from_millis(spec.wait_ms.unwrap_or(2_000).into()),
+        max_waiting: spec.max_waiting.unwrap_or(1_000),
+        keep_alive: spec.keep_alive,
+        reply: Some(spec.reply).filter(|reply| !reply.is_empty()),
     }
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Uri};
 use sluicegate_proto::resource::v1 as pb;
 
-use super::form;
+use super::{
+    breaker::{self, Breaker, Capacity},
+    form,
+};
 use crate::{
     path::Path,
     profile::{Profile, StreamEnd},
@@ -36,6 +39,10 @@ pub struct Provider {
     pub fetch_images: bool,
     pub profile: Profile,
     pub key_pool: KeyPool,
+    /// When one of its models is left alone.
+    pub breaker: Box<Breaker>,
+    /// How much is sent to one of its models at one time.
+    pub capacity: Capacity,
 }
 
 /// How keys are treated that the provider does not take. Each wait is the first, where the provider
@@ -260,6 +267,8 @@ pub(super) fn parse(spec: &pb::Provider, found: &mut Violations) -> Option<Provi
         max_idle_connections: network.max_idle_connections.unwrap_or(256) as usize,
         headers,
         key_pool: key_pool(spec.key_pool.as_ref()),
+        breaker: Box::new(breaker::parse(spec.breaker.as_ref(), found)),
+        capacity: breaker::capacity(spec.capacity.as_ref()),
     })
 }
 

@@ -40,6 +40,7 @@ pub(crate) fn encode_spec(resource: &pb::Resource) -> Option<(Kind, Vec<u8>)> {
         Spec::ApiKey(spec) => (Kind::ApiKey, spec.encode_to_vec()),
         Spec::Limit(spec) => (Kind::Limit, spec.encode_to_vec()),
         Spec::Override(spec) => (Kind::Override, spec.encode_to_vec()),
+        Spec::Force(spec) => (Kind::Force, spec.encode_to_vec()),
         Spec::Degradation(spec) => (Kind::Degradation, spec.encode_to_vec()),
         Spec::Access(spec) => (Kind::Access, spec.encode_to_vec()),
     })
