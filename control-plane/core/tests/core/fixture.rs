@@ -114,7 +114,7 @@ pub(crate) fn model(name: &str, provider: &str) -> pb::Resource {
 }
 
 pub(crate) fn tenant(name: &str) -> pb::Resource {
-    wrap(Spec::Tenant(pb::Tenant { name: name.into(), parent: String::new() }))
+    wrap(Spec::Tenant(pb::Tenant { name: name.into(), ..Default::default() }))
 }
 
 pub(crate) fn credential(name: &str, source: Source) -> pb::Resource {

@@ -47,7 +47,7 @@ fn valid(model: &Model) -> bool {
 fn change(name: u8, becomes: Option<Option<u8>>) -> Change {
     let Some(parent) = becomes else { return delete(Kind::Tenant, &name.to_string()) };
     let parent = parent.map(|parent| parent.to_string()).unwrap_or_default();
-    put(wrap(Spec::Tenant(pb::Tenant { name: name.to_string(), parent })))
+    put(wrap(Spec::Tenant(pb::Tenant { name: name.to_string(), parent, ..Default::default() })))
 }
 
 fn read<'a>(resources: impl Iterator<Item = &'a Resource>) -> Model {

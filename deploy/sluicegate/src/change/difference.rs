@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn tenant(parent: &str) -> Option<Resource> {
-        let tenant = Tenant { name: "t".into(), parent: parent.into() };
+        let tenant = Tenant { name: "t".into(), parent: parent.into(), ..Tenant::default() };
         Some(Resource { spec: Some(Spec::Tenant(tenant)) })
     }
 
