@@ -77,6 +77,7 @@ impl Errors {
             status: None,
             wait: wait.or(until).or_else(|| means.and_then(|row| row.rest)),
             should_retry: wait::should_retry(headers),
+            unsent: false,
             message: stated.message,
             code: stated.code.or(stated.kind),
             param: stated.param,

@@ -56,6 +56,8 @@ pub struct Fault {
     pub wait: Option<Duration>,
     /// The upstream's own word on whether to try again (`x-should-retry`).
     pub should_retry: Option<bool>,
+    /// The upstream cannot have seen the request: nothing of it was sent.
+    pub unsent: bool,
 }
 
 impl Fault {
@@ -70,6 +72,7 @@ impl Fault {
             param: None,
             wait: None,
             should_retry: None,
+            unsent: false,
         }
     }
 }

@@ -3,30 +3,34 @@
 //! An attempt ends where relaying starts. Until the first meaningful event nothing has reached the
 //! caller, so that every failure may still move on to another target.
 
+mod again;
+mod failures;
 mod open;
 pub(crate) mod send;
 mod whole;
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sluicegate_dialect::{Call, Destination, Fault, Unfit, UpstreamCall, call::StreamOptions};
-use sluicegate_model::{Outcome, Profile};
+use sluicegate_model::{
+    Outcome, Profile,
+    outcome::Blame,
+    resource::{Again, Retry},
+};
 use sluicegate_telemetry::record::AttemptRecord;
 use tokio::time::Instant;
 
 use crate::{
+    group::Group,
     limited::Limited,
     media::Fetcher,
     metrics::Metrics,
-    quota::LimitFacts,
     refusal::Refusal,
     report::{Report, target_record},
-    route::{Choice, Plan},
+    route::{Choice, Next, Plan, Why},
     trace::Trace,
 };
+use failures::Failures;
 
 pub use open::OpenStream;
 pub use whole::WholeAnswer;
@@ -54,12 +58,11 @@ struct Attempt<'a> {
     /// When the whole request must have ended.
     total: Instant,
     metrics: &'a Metrics,
+    /// A kept connection has lost the request before: it takes a new one.
+    fresh: bool,
     /// The request was lost on a connection that had been closed, and sent anew.
     resent: AtomicBool,
 }
-
-/// How long callers are asked to wait while keys or targets are left that were not tried.
-const SHORT: Duration = Duration::from_secs(1);
 
 impl<'a> Attempt<'a> {
     /// The same attempt with another translation of its call.
@@ -71,28 +74,56 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// Tries the plan's choices in turn.
+/// What attempts need to know of their request.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    pub call: &'a Call,
+    pub trace: &'a Trace,
+    pub fetcher: &'a Fetcher,
+    /// What targets of the model share.
+    pub group: &'a Group,
+    /// Nothing is tried again.
+    pub once: bool,
+}
+
+/// Tries the plan's choices in turn, within one budget of attempts and time.
 ///
 /// # Errors
-/// The last failure, when nothing answers.
+/// The failure that tells most, when nothing answers.
 pub async fn first_answer(
-    mut plan: Plan,
-    call: &Call,
-    trace: &Trace,
-    fetcher: &Fetcher,
+    mut plan: Plan<'_>,
+    asked: Asked<'_>,
     limited: &mut Limited<'_>,
     report: &mut Report,
 ) -> Result<(Opened, Choice), Refusal> {
     report.queued();
+    asked.group.asked();
     let metrics = report.shared_metrics();
-    let mut last: Option<(Fault, Choice)> = None;
-    let mut refused: Option<Box<LimitFacts>> = None;
-    let mut unfit: Option<Unfit> = None;
-    let mut images = Images { call, fetcher, inlined: None };
-    while let Some(choice) = plan.next(last.as_ref().map(|(fault, _)| fault.outcome)) {
+    let retry = limited.permit.model.retry.clone();
+    let mut failures = Failures::default();
+    let mut fresh = false;
+    let mut images = Images { call: asked.call, fetcher: asked.fetcher, inlined: None };
+    loop {
+        let choice = match plan.advance() {
+            Next::Try(choice) => choice,
+            Next::Again { tries } => {
+                let told = failures.told();
+                let Some(wait) = again::backoff(&retry, tries, told, fastrand::f64()) else {
+                    break;
+                };
+                if !report.has_time_for(wait) {
+                    break;
+                }
+                tokio::time::sleep(wait).await;
+                report.waited(wait);
+                plan.renew();
+                continue;
+            }
+            Next::Over => break,
+        };
         // What one target cannot do, another may.
         let to = Destination { model: &choice.model, profile: &choice.provider.profile };
-        let total = report.arrived() + choice.provider.timeouts.total;
+        let total = report.ends_by(choice.provider.timeouts.total);
         let called = images.call_for(&choice, total).await;
         let translated = called.and_then(|call| {
             choice.provider.dialect.request(call, &to).map(|translated| (call, translated))
@@ -101,7 +132,7 @@ pub async fn first_answer(
             Ok(fit) => fit,
             Err(found) => {
                 plan.unfit();
-                unfit = Some(found);
+                failures.unfit(found);
                 continue;
             }
         };
@@ -110,7 +141,7 @@ pub async fn first_answer(
             Ok(own) => own,
             Err(facts) => {
                 plan.untried();
-                refused = Some(facts);
+                failures.limited(facts);
                 continue;
             }
         };
@@ -119,24 +150,29 @@ pub async fn first_answer(
             call,
             translated: &translated,
             fills_usage: report.fills_usage || choice.provider.profile.fill_usage,
-            trace,
+            trace: asked.trace,
             started: Instant::now(),
             total,
             metrics: &metrics,
+            fresh,
             resent: AtomicBool::new(false),
         };
+        let waited_ms = report.take_waited();
         // Written down before it is known how it ends: a caller that leaves ends it here.
         report.record.attempts.push(AttemptRecord {
             target: target_record(&choice),
             outcome: "client_cancelled",
+            waited_ms,
             ..AttemptRecord::default()
         });
         report.sent(&choice, &own);
         let opened = open(&attempt).await;
         if attempt.resent.load(Ordering::Relaxed) {
             note_resend(report);
+            plan.counts_twice();
+            fresh = true;
         }
-        match opened {
+        let fault = match opened {
             Ok(opened) => {
                 choice.succeeded();
                 report.served_by(&choice);
@@ -146,41 +182,45 @@ pub async fn first_answer(
                 }
                 return Ok((opened, choice));
             }
-            Err(fault) => {
-                let fault = choice.scrubbed(fault);
-                choice.failed(&fault);
-                failed(report, &choice, &fault, attempt.started);
-                if let Some(bill) = &mut report.bill {
-                    bill.attempt_failed(own);
-                }
-                last = Some((fault, choice));
-            }
+            Err(fault) => choice.scrubbed(fault),
+        };
+        if !report.is_late() {
+            choice.failed(&fault);
+        }
+        failed(report, &choice, &fault, attempt.started);
+        if let Some(bill) = &mut report.bill {
+            bill.attempt_failed(own);
+        }
+        let go_on = goes_on(&mut plan, &fault, &retry, &asked);
+        failures.attempt(fault, choice);
+        if report.is_late() {
+            return Err(Refusal::DeadlineExceeded);
+        }
+        if !go_on {
+            break;
         }
     }
-    match last {
-        Some((mut fault, choice)) => {
-            if !plan.is_last() {
-                // Others may take the next request at once; only the number of attempts is used up.
-                fault.wait = fault.wait.map(|wait| wait.min(SHORT));
-            }
-            if let Some(down) = plan.down().filter(|_| fault.outcome == Outcome::RateLimited) {
-                // Another key may be back before this one.
-                let left = Duration::from_millis(down.left_ms);
-                fault.wait = Some(fault.wait.map_or(left, |wait| wait.min(left)));
-            }
-            Err(Refusal::Upstream { fault, provider: choice.provider.name.clone() })
-        }
-        None if let Some(facts) = refused => Err(Refusal::Limited(facts)),
-        None if let Some(unfit) = unfit => Err(Refusal::Unfit(unfit)),
-        None if let Some(down) = plan.down() => {
-            Err(Refusal::NoKey { model: call.model.clone(), down })
-        }
-        None => Err(Refusal::NoTarget {
-            model: call.model.clone(),
-            endpoint: call.endpoint.name(),
-            served: true,
-        }),
+    Err(failures.refusal(&plan, asked.call))
+}
+
+/// Tells the plan of a failure. `false`: nothing more is to be tried.
+fn goes_on(plan: &mut Plan<'_>, fault: &Fault, retry: &Retry, asked: &Asked<'_>) -> bool {
+    if asked.once {
+        return false;
     }
+    let diverted = match fault.outcome {
+        Outcome::ContextTooLong => plan.divert(Why::ContextLength),
+        Outcome::ContentFiltered => plan.divert(Why::ContentFilter),
+        _ => false,
+    };
+    if diverted {
+        return true;
+    }
+    let again = again::again(fault, retry, plan.is_fallback());
+    plan.failed(fault.outcome, again);
+    // What was never sent has loaded nobody; a key that is refused is not asked again.
+    let is_load = fault.outcome.blame() == Blame::Upstream && !fault.unsent;
+    again != Again::Never && (!is_load || asked.group.may_repeat())
 }
 
 /// The call as it came, and with the bytes of its images where they were got.
@@ -266,6 +306,7 @@ fn failed(report: &mut Report, choice: &Choice, fault: &Fault, started: Instant)
         entry.outcome = fault.outcome.name();
         entry.status = fault.status;
         entry.reason = fault.message.as_deref().map(sluicegate_dialect::redact::message);
+        entry.unsent = fault.unsent;
         entry.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     }
 }

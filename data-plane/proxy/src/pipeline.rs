@@ -1,6 +1,6 @@
 //! The whole life of a request on one screen.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use http::{HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     accept::{self, Wanted},
     admit::{self, Permit},
-    attempt::{self, Opened, WholeAnswer},
+    attempt::{self, Asked, Opened, WholeAnswer},
     body::Body,
     estimate::{Learned, Sizes},
     identify,
@@ -21,7 +21,7 @@ use crate::{
     policy::{Current, Policy},
     pool::Pool,
     quota::Quota,
-    refusal::Refusal,
+    refusal::{DEADLINE, Refusal},
     relay::{Relay, Streams},
     report::{Report, Reporter},
     respond,
@@ -127,10 +127,16 @@ impl Gateway {
         let mut call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
         note_call(report, &call);
         let permit = admit::admit(&policy, caller, &call)?;
-        let plan = route::plan(&permit, endpoint, &self.pool)?;
+        let plan = route::plan(&policy, &permit, endpoint, &self.pool)?;
         let mut limited = self.limit(&policy, &permit, &mut call, report).await?;
-        let outcome =
-            attempt::first_answer(plan, &call, trace, &self.fetcher, &mut limited, report).await;
+        let asked = Asked {
+            call: &call,
+            trace,
+            fetcher: &self.fetcher,
+            group: &permit.model.group,
+            once: policy.retries_are_off(),
+        };
+        let outcome = attempt::first_answer(plan, asked, &mut limited, report).await;
         match outcome {
             Ok((opened, choice)) => Ok(Answer::Call(Box::new(Answered { opened, choice }))),
             Err(refusal) => {
@@ -171,6 +177,10 @@ impl Gateway {
 
 fn note_head(report: &mut Report, policy: &Policy, head: &http::request::Parts, wanted: &Wanted) {
     report.fills_usage = head.headers.get(FILL_USAGE).is_some_and(|value| value == "true");
+    let limit = head.headers.get(DEADLINE).and_then(|value| value.to_str().ok()?.parse().ok());
+    if let Some(ms) = limit {
+        report.must_end_within(Duration::from_millis(ms));
+    }
     report.record.policy_version = policy.revision;
     report.record.endpoint = match wanted {
         Wanted::Call(endpoint) => endpoint.name(),
@@ -249,5 +259,8 @@ fn head(report: &Report, content_type: &'static str) -> Response<()> {
     response.headers_mut().insert(respond::ATTEMPTS, attempts);
     respond::stand(response.headers_mut(), &report.standings);
     respond::dropped(response.headers_mut(), &report.dropped);
+    if let Some(fallback) = &report.record.fallback {
+        respond::fallback(response.headers_mut(), fallback);
+    }
     response
 }

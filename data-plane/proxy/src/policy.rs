@@ -11,7 +11,7 @@ use sluicegate_dialect::{Dialect, Endpoint, Place};
 use sluicegate_model::{
     Profile, TokenRates,
     resource::{
-        LastResort, NamePattern, Retry, Timeouts,
+        Fallback, LastResort, NamePattern, Retry, Timeouts,
         model::{OutputCap, Tokenizer},
         provider::BaseUrl,
     },
@@ -21,9 +21,13 @@ use sluicegate_model::{
 pub use compile::{Compiled, Compiler};
 pub(crate) use compile::{credential, provider};
 use sluicegate_protocol::pool::Waits;
+use sluicegate_telemetry::clock;
 use tokio::sync::watch;
 
-use crate::upstream::{Client, auth::Signer};
+use crate::{
+    group::Group,
+    upstream::{Client, auth::Signer},
+};
 use limits::Limits;
 
 /// Everything that a request needs to know, as of one revision. A request takes one and keeps it.
@@ -38,6 +42,8 @@ pub struct Policy {
     prefixes: Vec<(String, Arc<Model>)>,
     /// Every limit.
     pub limits: Limits,
+    /// Until when nothing is tried again, by an operator's word: milliseconds since the Unix epoch.
+    retries_off_until: Option<u64>,
 }
 
 impl Policy {
@@ -53,6 +59,11 @@ impl Policy {
                 self.prefixes.iter().find(|(prefix, _)| name.starts_with(prefix.as_str()))?;
             Some(model)
         })
+    }
+
+    /// Has an operator switched off that anything is tried again?
+    pub fn retries_are_off(&self) -> bool {
+        self.retries_off_until.is_some_and(|until| clock::unix_ms() < until)
     }
 
     /// Is it a model's own name or an exact alias?
@@ -98,6 +109,9 @@ pub struct Model {
     /// By priority, lowest number first; those without weight are left out.
     pub targets: Vec<Target>,
     pub retry: Retry,
+    pub fallback: Fallback,
+    /// What its targets share.
+    pub group: Arc<Group>,
     pub owned_by: String,
     /// Revision that last changed it, and with it its weights and prices.
     pub version: u64,

@@ -14,6 +14,9 @@ use sluicegate_protocol::pool::Down;
 
 use crate::quota::LimitFacts;
 
+/// Milliseconds from its arrival on that a caller waits for an answer to end.
+pub const DEADLINE: &str = "x-request-timeout-ms";
+
 /// Why a request was not answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
@@ -63,6 +66,8 @@ pub enum Refusal {
     ShuttingDown,
     /// The caller's connection took nothing for too long.
     SlowReader,
+    /// The caller's own time was over before an answer had begun.
+    DeadlineExceeded,
     /// Every attempt failed; this is the last one's fault.
     Upstream {
         fault: Fault,
@@ -255,6 +260,12 @@ impl Refusal {
                 INVALID,
                 "client_too_slow",
                 "the answer was not read for a minute".into(),
+            ),
+            Self::DeadlineExceeded => row(
+                StatusCode::GATEWAY_TIMEOUT,
+                "server_error",
+                "deadline_exceeded",
+                format!("no answer had begun within the time that {DEADLINE} gives"),
             ),
             Self::Upstream { fault, .. } => upstream::failed(fault),
         }

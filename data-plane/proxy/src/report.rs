@@ -1,11 +1,11 @@
 //! The access record of one request: filled stage by stage, written once, whatever happens.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use sluicegate_model::Usage;
 use sluicegate_telemetry::{
     clock,
-    record::{AccessRecord, RecordSink, TargetRecord, UsageRecord},
+    record::{AccessRecord, FallbackRecord, RecordSink, TargetRecord, UsageRecord},
 };
 use tokio::time::Instant;
 
@@ -38,6 +38,10 @@ pub struct Report {
     /// Members of the request that the target had no place for.
     pub dropped: Vec<Cow<'static, str>>,
     arrived: Instant,
+    /// When the caller stops waiting, if it says so.
+    deadline: Option<Instant>,
+    /// How long the next attempt was put off.
+    waited: Duration,
     reporter: Reporter,
     posted: bool,
 }
@@ -64,14 +68,42 @@ impl Report {
             fills_usage: false,
             dropped: Vec::new(),
             arrived: Instant::now(),
+            deadline: None,
+            waited: Duration::ZERO,
             reporter: reporter.clone(),
             posted: false,
         }
     }
 
-    /// When the request arrived.
-    pub fn arrived(&self) -> Instant {
-        self.arrived
+    /// The caller waits no longer than this from the arrival on.
+    pub fn must_end_within(&mut self, limit: Duration) {
+        self.deadline = self.arrived.checked_add(limit);
+    }
+
+    /// When a request must have ended that may take so long, and no longer than its caller waits.
+    pub fn ends_by(&self, total: Duration) -> Instant {
+        let own = self.arrived + total;
+        self.deadline.map_or(own, |deadline| own.min(deadline))
+    }
+
+    /// Does the caller wait long enough for this, and something after it?
+    pub fn has_time_for(&self, wait: Duration) -> bool {
+        self.deadline.is_none_or(|deadline| Instant::now() + wait < deadline)
+    }
+
+    /// Has the caller stopped waiting?
+    pub fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// The next attempt was put off.
+    pub fn waited(&mut self, wait: Duration) {
+        self.waited += wait;
+    }
+
+    /// How long the attempt was put off that begins now. Milliseconds.
+    pub fn take_waited(&mut self) -> u64 {
+        u64::try_from(std::mem::take(&mut self.waited).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// The counters, for stages that count.
@@ -122,6 +154,9 @@ impl Report {
     /// The target that answers.
     pub fn served_by(&mut self, choice: &Choice) {
         self.record.target = Some(target_record(choice));
+        self.record.fallback = choice
+            .why
+            .map(|why| FallbackRecord { model: choice.serves.name.clone(), reason: why.name() });
     }
 
     /// Tokens of the answer.

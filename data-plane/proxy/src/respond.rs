@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 use sluicegate_dialect::{redact, sse::write_event};
 
-use sluicegate_telemetry::record::LimitRecord;
+use sluicegate_telemetry::record::{FallbackRecord, LimitRecord};
 
 use crate::{
     body::Body,
@@ -21,6 +21,9 @@ use crate::{
 pub const ATTEMPTS: HeaderName = HeaderName::from_static("x-sluicegate-attempts");
 /// Which members of the request were left out, because the target has no place for them.
 const DROPPED: HeaderName = HeaderName::from_static("x-sluicegate-dropped-params");
+/// The public model that answered, where it is another.
+const MODEL: HeaderName = HeaderName::from_static("x-sluicegate-model");
+const FALLBACK: HeaderName = HeaderName::from_static("x-sluicegate-fallback");
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// OpenAI's SDKs obey it whatever the status.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -199,6 +202,14 @@ pub fn dropped(headers: &mut HeaderMap, names: &[Cow<'static, str>]) {
     let names: Vec<&str> = names.iter().filter(printable).take(32).map(AsRef::as_ref).collect();
     if let Ok(value) = HeaderValue::from_str(&names.join(",")) {
         headers.insert(DROPPED, value);
+    }
+}
+
+/// Which model answers in the place of the one that was asked for, and why.
+pub fn fallback(headers: &mut HeaderMap, fallback: &FallbackRecord) {
+    if let Ok(model) = HeaderValue::from_str(&fallback.model) {
+        headers.insert(MODEL, model);
+        headers.insert(FALLBACK, HeaderValue::from_static(fallback.reason));
     }
 }
 

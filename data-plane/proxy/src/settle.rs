@@ -85,6 +85,11 @@ impl Bill {
         attempt: u32,
         own: &Reservation,
     ) {
+        // The model that answers is the one that it costs.
+        let serves = &choice.serves;
+        (self.units, self.prices, self.price_version) =
+            (serves.units, serves.prices, serves.version);
+        self.model.clone_from(&serves.name);
         let log = self.log.clone();
         let journalled = self.reservation.is_journalled() || own.is_journalled();
         let _settling = journalled.then(|| log.settling());

@@ -60,6 +60,9 @@ pub struct AccessRecord {
     /// The target that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetRecord>,
+    /// The model that answered in the place of the one that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<FallbackRecord>,
     /// Every attempt, in order.
     pub attempts: Vec<AttemptRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,6 +85,15 @@ pub struct TargetRecord {
     pub credential: Option<String>,
 }
 
+/// Another model than the one that was asked for.
+#[derive(Debug, Clone, Default, Serialize, PartialEq, Eq)]
+pub struct FallbackRecord {
+    /// Its public name.
+    pub model: String,
+    /// `unavailable`, `context_length` or `content_filter`.
+    pub reason: &'static str,
+}
+
 /// One attempt at one target.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct AttemptRecord {
@@ -94,6 +106,12 @@ pub struct AttemptRecord {
     /// Redacted reason, capped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How long it was put off, so that what had failed could pass.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub waited_ms: u64,
+    /// The upstream cannot have seen it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub unsent: bool,
     pub duration_ms: u64,
 }
 
@@ -144,6 +162,11 @@ pub struct LatencyRecord {
     pub first_event: Option<f64>,
     /// Until the last byte was handed to the caller's connection.
     pub total: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

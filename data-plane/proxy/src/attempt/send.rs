@@ -81,7 +81,8 @@ async fn exchange(attempt: &Attempt<'_>, deadline: Instant) -> Result<Response<I
     let captured = capture_connection(&mut first);
     let begun = Instant::now();
     let too_late = |_| Fault::new(Outcome::Timeout, "no answer within the time for a first event");
-    let error = match timeout_at(deadline, client.pooled.request(first)).await.map_err(too_late)? {
+    let chosen = if attempt.fresh { &client.fresh } else { &client.pooled };
+    let error = match timeout_at(deadline, chosen.request(first)).await.map_err(too_late)? {
         Ok(response) => {
             if let Some(Some(connected)) = captured.connection_metadata().as_ref().map(Use::of) {
                 connected.answered();
@@ -181,16 +182,16 @@ pub(crate) fn transport(error: &hyper_util::client::legacy::Error) -> Fault {
         if let Some(io) = cause.downcast_ref::<std::io::Error>()
             && io.kind() == std::io::ErrorKind::TimedOut
         {
-            return Fault::new(Outcome::Timeout, "no connection in time");
+            let fault = Fault::new(Outcome::Timeout, "no connection in time");
+            return Fault { unsent: error.is_connect(), ..fault };
         }
         source = cause.source();
     }
-    let what = if error.is_connect() {
-        "the connection could not be made"
-    } else {
-        "the connection broke before an answer"
-    };
-    Fault::new(Outcome::Network, what)
+    if error.is_connect() {
+        let fault = Fault::new(Outcome::Network, "the connection could not be made");
+        return Fault { unsent: true, ..fault };
+    }
+    Fault::new(Outcome::Network, "the connection broke before an answer")
 }
 
 /// As much of an error body as is worth reading; what breaks off counts as far as it came.

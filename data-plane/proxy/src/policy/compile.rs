@@ -10,7 +10,7 @@ use prost::Message;
 use sluicegate_dialect::{AuthScheme, Dialect, Endpoint, registry};
 use sluicegate_model::{
     Kind, Resource, ResourceRef, ResourceSet,
-    resource::{self, NamePattern, SecretSource},
+    resource::{self, Forced, NamePattern, SecretSource},
     secret::Secret,
 };
 use sluicegate_proto::{policy::v1 as pb, resource::v1 as resource_pb};
@@ -20,13 +20,23 @@ use sluicegate_protocol::{
 };
 
 use super::{Caller, Credential, Location, Model, Policy, Provider, Target, limits::Limits};
-use crate::upstream::Clients;
+use crate::{
+    group::{Group, Groups},
+    upstream::Clients,
+};
 
 /// Keeps what was parsed, so that a change costs what it changes.
 #[derive(Debug)]
 pub struct Compiler {
-    clients: Clients,
+    lasting: Lasting,
     parsed: BTreeMap<Key, Parsed>,
+}
+
+/// What outlives policies: a change must not forget what is open, counted or known.
+#[derive(Debug)]
+struct Lasting {
+    clients: Clients,
+    groups: Groups,
 }
 
 #[derive(Debug, Clone)]
@@ -47,7 +57,8 @@ pub struct Compiled {
 
 impl Compiler {
     pub fn new(clients: Clients) -> Self {
-        Self { clients, parsed: BTreeMap::new() }
+        let lasting = Lasting { clients, groups: Groups::default() };
+        Self { lasting, parsed: BTreeMap::new() }
     }
 
     /// Compiles the state after `change`. Nothing is taken over before [`Compiler::adopt`].
@@ -84,13 +95,14 @@ impl Compiler {
             .map_err(|violations| violations.to_string())?;
         let versions =
             parsed.values().map(|parsed| (parsed.resource.reference(), parsed.version)).collect();
-        let policy = build(&set, &versions, change.to.revision, &self.clients, &mut rejected)?;
+        let policy = build(&set, &versions, change.to.revision, &self.lasting, &mut rejected)?;
         Ok(Compiled { policy: Arc::new(policy), rejected, parsed })
     }
 
     /// The next change set starts from this one.
     pub fn adopt(&mut self, compiled: &mut Compiled) {
         self.parsed = std::mem::take(&mut compiled.parsed);
+        self.lasting.groups.keep(|model| compiled.policy.is_exact(model));
     }
 }
 
@@ -115,7 +127,7 @@ fn build(
     set: &ResourceSet,
     versions: &HashMap<ResourceRef, u64>,
     revision: u64,
-    clients: &Clients,
+    lasting: &Lasting,
     rejected: &mut Vec<pb::Rejected>,
 ) -> Result<Policy, String> {
     let mut credentials: HashMap<&str, Vec<Arc<Credential>>> = HashMap::new();
@@ -132,7 +144,7 @@ fn build(
         let Resource::Provider(spec) = resource else { continue };
         for secret in secrets.iter().filter(|secret| secret.provider == spec.name) {
             // A key that cannot be used is left out: it must not hold back everything else.
-            match credential(spec, secret, clients) {
+            match credential(spec, secret, &lasting.clients) {
                 Ok(credential) => {
                     credentials.entry(&spec.name).or_default().push(Arc::new(credential));
                 }
@@ -152,7 +164,7 @@ fn build(
             }
         }
         let own = credentials.remove(spec.name.as_str()).unwrap_or_default();
-        providers.insert(&spec.name, Arc::new(provider(spec, own, clients)?));
+        providers.insert(&spec.name, Arc::new(provider(spec, own, &lasting.clients)?));
     }
 
     let parents = parents(set);
@@ -166,7 +178,8 @@ fn build(
             }
             Resource::Model(spec) => {
                 let version = versions.get(reference).copied().unwrap_or(0);
-                let model = Arc::new(model(spec, version, &providers)?);
+                let group = lasting.groups.of(&spec.name, &spec.retry);
+                let model = Arc::new(model(spec, version, &providers, group)?);
                 policy.models.insert(spec.name.clone(), model.clone());
                 for alias in &spec.aliases {
                     match alias {
@@ -183,8 +196,15 @@ fn build(
             | Resource::Credential(_)
             | Resource::Tenant(_)
             | Resource::Limit(_)
-            | Resource::Override(_)
-            | Resource::Force(_) => {}
+            | Resource::Override(_) => {}
+            Resource::Force(spec) => match spec.what {
+                Forced::NoRetries => {
+                    let until = spec.expires_unix_ms.unwrap_or(u64::MAX);
+                    let known = policy.retries_off_until.unwrap_or(0);
+                    policy.retries_off_until = Some(until.max(known));
+                }
+                Forced::Breaker { .. } => {}
+            },
         }
     }
     policy.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
@@ -322,6 +342,7 @@ fn model(
     spec: &resource::Model,
     version: u64,
     providers: &HashMap<&str, Arc<Provider>>,
+    group: Arc<Group>,
 ) -> Result<Model, String> {
     let mut targets = Vec::with_capacity(spec.targets.len());
     for target in spec.targets.iter().filter(|target| target.weight > 0) {
@@ -340,6 +361,8 @@ fn model(
         name: spec.name.clone(),
         targets,
         retry: spec.retry.clone(),
+        fallback: spec.fallback.clone(),
+        group,
         owned_by: spec.owned_by.clone(),
         version,
         units: spec.units,
@@ -404,7 +427,11 @@ api_keys:
         let caller = policy.callers.values().next().unwrap().clone();
         let permit = Permit { caller, model, upstream_name };
         let pool = Pool::new(Arc::default(), "n".into());
-        route::plan(&permit, Endpoint::Chat, &pool).unwrap().next(None).unwrap().model
+        let mut plan = route::plan(policy, &permit, Endpoint::Chat, &pool).unwrap();
+        match plan.advance() {
+            route::Next::Try(choice) => choice.model,
+            next => panic!("{next:?}"),
+        }
     }
 
     #[test]

@@ -99,8 +99,8 @@ pub(super) fn parse(spec: Option<&pb::Retry>, found: &mut Violations) -> Retry {
         max_attempts: spec.max_attempts.unwrap_or(3),
         backoff,
         max_backoff: max_backoff.max(backoff),
-        budget: spec.budget.unwrap_or(0.1),
-        budget_min: spec.budget_min.unwrap_or(2),
+        budget: spec.budget.unwrap_or(0.2),
+        budget_min: spec.budget_min.unwrap_or(10),
     }
 }
 

@@ -104,7 +104,11 @@ fn direct(base_url: impl Into<String>) -> Way {
 fn configuration(ways: &[Way]) -> String {
     let numbered = || ways.iter().enumerate();
     let providers = numbered().map(|(n, way)| provider(&format!("p{n}"), &way.base_url));
-    let models = numbered().map(|(n, _)| model(&format!("m{n}"), &format!("p{n}")));
+    let models = numbered().map(|(n, _)| {
+        let mut model = model(&format!("m{n}"), &format!("p{n}"));
+        model["retry"] = json!({ "max_attempts": 1 });
+        model
+    });
     json!({
         "providers": providers.collect::<Vec<Value>>(),
         "models": models.collect::<Vec<Value>>(),

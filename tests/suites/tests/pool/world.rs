@@ -78,7 +78,7 @@ impl World {
         };
         let model = |name: &str| {
             json!({"name": name, "targets": [{"provider": "p", "model": name}],
-                   "retry": {"max_attempts": 4}})
+                   "retry": {"max_attempts": 4, "backoff_ms": 20}})
         };
         let document = json!({
             "providers": [{

@@ -1,0 +1,59 @@
+//! Where one attempt goes.
+
+use std::sync::Arc;
+
+use sluicegate_dialect::{Fault, redact};
+use sluicegate_model::secret::Secret;
+
+use super::Why;
+use crate::{
+    policy::{Credential, Model, Provider},
+    pool::Pass,
+};
+
+/// Where one attempt goes.
+#[derive(Debug)]
+pub struct Choice {
+    pub provider: Arc<Provider>,
+    /// `None` for a provider that takes no key.
+    pub credential: Option<Arc<Credential>>,
+    /// Name sent upstream.
+    pub model: String,
+    /// The public model that it answers as.
+    pub serves: Arc<Model>,
+    /// Why that is another than the one that was asked for.
+    pub why: Option<Why>,
+    /// Leave to use the key.
+    pub(super) pass: Option<Pass>,
+    /// The caller made the model's name up, or asks for more than the model may be for: that there is no
+    /// such thing is then no fault of the key.
+    pub(super) chosen: bool,
+}
+
+impl Choice {
+    /// The upstream takes the key: its answer has begun.
+    pub fn succeeded(&self) {
+        if let Some(pass) = &self.pass {
+            pass.succeeded();
+        }
+    }
+
+    /// The failure without anything that is known to be private: the key it was sent with, where it was
+    /// sent. What merely looks so is taken out where it is shown.
+    pub fn scrubbed(&self, mut fault: Fault) -> Fault {
+        let key = self.credential.iter().flat_map(|credential| &credential.private);
+        let mut private: Vec<&str> = key.map(Secret::expose).collect();
+        private.push(self.provider.base_url.authority.host());
+        for text in [&mut fault.message, &mut fault.code, &mut fault.param].into_iter().flatten() {
+            *text = redact::known(text, &private);
+        }
+        fault
+    }
+
+    /// The attempt failed, or its answer broke off.
+    pub fn failed(&self, fault: &Fault) {
+        if let Some(pass) = &self.pass {
+            pass.failed(fault, self.chosen);
+        }
+    }
+}
