@@ -1,0 +1,10 @@
+//! What the gateway does about upstreams that fail, are full, slow or away.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail where they panic, and show what they have measured"
+)]
+
+mod faults;
+mod world;
