@@ -1,0 +1,6 @@
+//! Circuit breakers of one node.
+
+mod events;
+mod local;
+mod node;
+mod orders;
