@@ -1,8 +1,10 @@
 //! Circuit breakers: which targets are left alone because they fail, and how they come back.
 //!
 //! A target is a provider with one of its models. Each data plane has a [`Local`] breaker for each: it
-//! counts what calls show, opens at once when that is enough, and works without anybody else. While
-//! the fleet gives orders it follows them.
+//! counts what calls show, opens at once when that is enough, and works without anybody else. The
+//! elected control plane has a [`Fleet`], which merges the [`Window`]s of all nodes: it opens a target
+//! for everybody when enough of them agree, lets one probe at a time find out how it does, and brings
+//! traffic back in steps.
 //!
 //! ```text
 //! closed ⇄ suspect ─▶ open ─▶ half-open ─▶ ramping ─▶ closed
@@ -17,6 +19,7 @@ mod backoff;
 mod dice;
 mod directive;
 mod evidence;
+mod fleet;
 mod history;
 mod local;
 mod ring;
@@ -25,6 +28,7 @@ mod state;
 mod target;
 
 pub use directive::{Action, Directive, Forced, Grant, MAX_COMMENT, Order, Window};
+pub use fleet::{Fleet, NotTaken, Standing};
 pub use local::{Admission, End, Local, Refused, Ticket};
 pub use ring::Counts;
 pub use settings::{Count, Ramp, Rate, Rules, Settings, SettingsError, SlowAfter, Stalls};

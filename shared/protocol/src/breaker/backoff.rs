@@ -29,6 +29,15 @@ impl Backoff {
             + (open_ms % 1_000) * (800 + random % 401) / 1_000
     }
 
+    /// Counts on from what another has published: open for so long means so many openings.
+    pub(super) fn resumed(settings: &Settings, left_ms: u64) -> Self {
+        let times = left_ms / settings.open_ms.max(1);
+        Self {
+            openings: times.checked_ilog2().map_or(1, |power| power + 1),
+            healthy_since_ms: None,
+        }
+    }
+
     pub(super) fn closed(&mut self, now_ms: u64) {
         self.healthy_since_ms.get_or_insert(now_ms);
     }
