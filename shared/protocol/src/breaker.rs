@@ -4,7 +4,8 @@
 //! counts what calls show, opens at once when that is enough, and works without anybody else. The
 //! elected control plane has a [`Fleet`], which merges the [`Window`]s of all nodes: it opens a target
 //! for everybody when enough of them agree, lets one probe at a time find out how it does, and brings
-//! traffic back in steps.
+//! traffic back in steps. [`Poison`] is about the other side: a request that kills every engine it is
+//! sent to.
 //!
 //! ```text
 //! closed ⇄ suspect ─▶ open ─▶ half-open ─▶ ramping ─▶ closed
@@ -22,6 +23,7 @@ mod evidence;
 mod fleet;
 mod history;
 mod local;
+mod poison;
 mod ring;
 mod settings;
 mod state;
@@ -30,6 +32,7 @@ mod target;
 pub use directive::{Action, Directive, Forced, Grant, MAX_COMMENT, Order, Window};
 pub use fleet::{Fleet, NotTaken, Standing};
 pub use local::{Admission, End, Local, Refused, Ticket};
+pub use poison::{Blocked, Death, Fingerprint, Poison, Verdict};
 pub use ring::Counts;
 pub use settings::{Count, Ramp, Rate, Rules, Settings, SettingsError, SlowAfter, Stalls};
 pub use state::{Changed, Probe, ProbeResult, Reason, State, Transition};
