@@ -1,6 +1,6 @@
 //! What the fleet and its operators say of a target, and what a node tells of it.
 
-use super::{Counts, Reason, State, TargetKey};
+use super::{Counts, State, TargetKey};
 
 /// Longest comment of an operator, in characters.
 pub const MAX_COMMENT: usize = 200;
@@ -81,9 +81,12 @@ pub struct Window {
     /// Grows with each window that the node makes.
     pub seq: u64,
     pub state: State,
-    pub reason: Reason,
-    /// It is open, half-open or ramping by what the node saw, not by what it was told.
+    /// It is so by what the node saw, not by what it was told.
     pub own: bool,
+    /// It is open because the engine is dead or its memory used up.
+    pub fatal: bool,
+    /// The fleet has it open, and the node sees it well.
+    pub split: bool,
     /// Of the node's own state.
     pub generation: u64,
     /// The newest generation that it heard from the fleet.

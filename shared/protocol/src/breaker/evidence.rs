@@ -43,12 +43,21 @@ pub(super) struct Evidence {
     failures_in_a_row: u32,
     /// Times of the slow calls in a row, oldest first; no more than the rules ask for.
     slow_in_a_row: VecDeque<u64>,
+    longest_ms: u64,
+    /// Until then something that went wrong is in a window.
+    wrong_until_ms: u64,
 }
 
 impl Evidence {
     pub(super) fn new(rules: &Rules) -> Self {
         let longest_ms = rules.longest_window_ms().max(LONG_MS);
-        Self { ring: Ring::new(longest_ms), failures_in_a_row: 0, slow_in_a_row: VecDeque::new() }
+        Self {
+            ring: Ring::new(longest_ms),
+            failures_in_a_row: 0,
+            slow_in_a_row: VecDeque::new(),
+            longest_ms,
+            wrong_until_ms: 0,
+        }
     }
 
     pub(super) fn started(&mut self, now_ms: u64) {
@@ -70,6 +79,7 @@ impl Evidence {
             self.slow_in_a_row.clear();
             return;
         }
+        self.wrong_until_ms = now_ms.saturating_add(self.longest_ms);
         self.slow_in_a_row.push_back(now_ms);
         while self.slow_in_a_row.len() > rules.slow_in_a_row.count as usize {
             self.slow_in_a_row.pop_front();
@@ -90,6 +100,7 @@ impl Evidence {
                 .recount(then_ms, |counts| counts.answered = counts.answered.saturating_sub(1)),
             None => self.failures_in_a_row = self.failures_in_a_row.saturating_add(1),
         }
+        self.wrong_until_ms = now_ms.saturating_add(self.longest_ms);
         self.ring.count(now_ms, |counts| {
             counts.failed = counts.failed.saturating_add(1);
             let own = match failure {
@@ -140,6 +151,10 @@ impl Evidence {
     }
 
     fn judge(&self, measure: Measure, rules: &Rules, now_ms: u64) -> Option<Reason> {
+        if now_ms >= self.wrong_until_ms {
+            // The usual case, and the cheap one.
+            return None;
+        }
         let in_a_row = self.failures_in_a_row;
         if rules.failures_in_a_row > 0 && in_a_row >= measure.of(rules.failures_in_a_row) {
             return Some(Reason::FailuresInARow { count: in_a_row });

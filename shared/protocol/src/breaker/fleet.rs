@@ -79,6 +79,8 @@ pub struct Standing {
     pub nodes: u32,
     /// Nodes that have it open by what they saw themselves.
     pub nodes_open: u32,
+    /// Nodes that see it well while the fleet has it open.
+    pub nodes_split: u32,
     pub in_flight: u32,
     /// Of all nodes, in the last 5 seconds.
     pub recent: Counts,

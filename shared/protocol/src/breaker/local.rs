@@ -34,8 +34,9 @@ const RAMP_FAILURES: u32 = 3;
 
 /// The breaker of one target on one data plane.
 ///
-/// It opens by what its own node saw, at once and without asking. While the fleet gives orders it
-/// follows them; when they end it goes on by itself from where it is.
+/// It opens by what its own node saw, at once and without asking, and what it opened alone it probes
+/// alone. While the fleet gives orders it follows them; when they end it goes on by itself from where
+/// it is.
 #[derive(Debug, Clone)]
 pub struct Local {
     rules: Arc<Rules>,
@@ -87,7 +88,7 @@ impl Local {
             dice: Dice::new(seed),
             history: History::default(),
             phase: Phase::Closed,
-            reason: Reason::Unsuspected,
+            reason: Reason::Well,
             generation: 0,
             backoff: Backoff::default(),
             orders: None,
@@ -215,7 +216,7 @@ impl Local {
         if ticket.generation == self.generation {
             self.evidence.timed(true, &self.rules, now_ms);
         }
-        self.weighed(*ticket, Some(Probe::Failed), None, now_ms)
+        self.weighed(*ticket, Probe::Failed, None, now_ms)
     }
 
     /// The first event came. Answers a probe; the ticket remembers it for its end.
@@ -234,7 +235,7 @@ impl Local {
             self.evidence.answered(now_ms);
         }
         let probe = if slow { Probe::Failed } else { Probe::Ok };
-        self.weighed(*ticket, Some(probe), None, now_ms)
+        self.weighed(*ticket, probe, None, now_ms)
     }
 
     /// The call has ended. What began before the breaker last opened or half-opened changes nothing.
@@ -248,7 +249,7 @@ impl Local {
             End::Neutral => Probe::Unused,
             _ => Probe::Failed,
         };
-        self.weighed(ticket, Some(probe), Some(end), now_ms)
+        self.weighed(ticket, probe, Some(end), now_ms)
     }
 
     fn count(&mut self, ticket: Ticket, end: End, now_ms: u64) {
@@ -277,17 +278,9 @@ impl Local {
     }
 
     /// Draws the conclusions from what a call has shown.
-    fn weighed(
-        &mut self,
-        of: Ticket,
-        probe: Option<Probe>,
-        end: Option<End>,
-        now_ms: u64,
-    ) -> Changed {
-        let changed = match probe {
-            Some(probe) if self.is_probe(of) => self.probed(probe, now_ms),
-            _ => Changed::default(),
-        };
+    fn weighed(&mut self, of: Ticket, probe: Probe, end: Option<End>, now_ms: u64) -> Changed {
+        let changed =
+            if self.is_probe(of) { self.probed(probe, now_ms) } else { Changed::default() };
         if of.generation != self.generation || changed.transition.is_some() {
             return changed;
         }
@@ -359,7 +352,7 @@ impl Local {
                     *until_ms = now_ms.saturating_add(SUSPECT_MS);
                     return None;
                 }
-                self.close(Reason::Unsuspected, now_ms)
+                self.close(Reason::Well, now_ms)
             }
             Phase::Open { until_ms } if *until_ms <= now_ms => {
                 self.half_open(Reason::OpenTimeOver, now_ms)
@@ -398,8 +391,9 @@ impl Local {
         Window {
             seq: self.seq,
             state: self.state(),
-            reason: self.reason,
             own: self.orders.is_none(),
+            fatal: self.state() == State::Open && self.reason.is_fatal(),
+            split: matches!(self.reason, Reason::SplitView { .. }),
             generation: self.generation,
             heard: self.heard.map_or(0, |heard| heard.generation),
             waiting: self.wished_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < WISH_MS),

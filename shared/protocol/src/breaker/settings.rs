@@ -231,6 +231,7 @@ impl Settings {
         let others = [
             self.stalls.map_or(0, |stalls| stalls.window_ms),
             self.memory_errors.window_ms,
+            self.slow_in_a_row.window_ms,
             self.ramp.step_ms,
         ];
         rates.chain(others).max().unwrap_or(0).min(MAX_WINDOW_MS)

@@ -69,6 +69,8 @@ pub enum Reason {
         window_ms: u64,
     },
     EngineDead,
+    /// A node says that the engine is dead or its memory used up, and a probe or a ramp agrees.
+    Confirmed,
     ProbeFailed,
     /// Traffic that came back failed.
     RampFailed {
@@ -84,8 +86,8 @@ pub enum Reason {
     ProbeSucceeded,
     /// All traffic is back.
     RampDone,
-    /// What made it suspect is over.
-    Unsuspected,
+    /// Nothing speaks against it (any more).
+    Well,
     /// The fleet says so.
     Fleet,
     /// The fleet has it open; this node sees it well.
@@ -133,6 +135,7 @@ impl fmt::Display for Reason {
                 write!(f, "{count} calls ran out of memory within {} s", seconds(window_ms))
             }
             Self::EngineDead => f.write_str("the engine is dead"),
+            Self::Confirmed => f.write_str("the engine is dead or out of memory, as two nodes saw"),
             Self::ProbeFailed => f.write_str("the probe failed"),
             Self::RampFailed { failed, of } => {
                 write!(f, "{failed} of {of} calls failed while traffic came back")
@@ -141,7 +144,7 @@ impl fmt::Display for Reason {
             Self::OpenTimeOver => f.write_str("the open time is over"),
             Self::ProbeSucceeded => f.write_str("the probe succeeded"),
             Self::RampDone => f.write_str("all traffic is back"),
-            Self::Unsuspected => f.write_str("what made it suspect is over"),
+            Self::Well => f.write_str("nothing speaks against it"),
             Self::Fleet => f.write_str("the fleet says so"),
             Self::SplitView { answered, failed } => {
                 write!(

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sluicegate_protocol::breaker::{
-    Action, Counts, Directive, Fleet, Forced, Grant, NotTaken, Order, Probe, Reason, Rules,
-    Standing, State, TargetKey, Window,
+    Action, Counts, Directive, Fleet, Forced, Grant, NotTaken, Order, Probe, Rules, Standing,
+    State, TargetKey, Window,
 };
 
 fn target(name: &str) -> TargetKey {
@@ -25,8 +25,9 @@ fn window(state: State, answered: u32, failed: u32) -> Window {
     Window {
         seq: 0,
         state,
-        reason: Reason::FailuresInARow { count: 5 },
         own: true,
+        fatal: false,
+        split: false,
         generation: 0,
         heard: 0,
         waiting: false,
@@ -45,7 +46,7 @@ fn open() -> Window {
 }
 
 fn dead() -> Window {
-    Window { reason: Reason::EngineDead, ..open() }
+    Window { fatal: true, ..open() }
 }
 
 impl Merger {

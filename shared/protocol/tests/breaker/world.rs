@@ -430,5 +430,5 @@ fn b1_one_bad_node_of_three_does_not_open_a_target_for_all() {
     let bad: Vec<_> = states.map(|state| left_out.contains(&state)).collect();
     assert_eq!(bad, [false, true, false]);
     assert!(world.stored.is_empty());
-    assert!(matches!(world.sites[0].locals[0].reason(), Reason::Unsuspected));
+    assert!(matches!(world.sites[0].locals[0].reason(), Reason::Well));
 }

@@ -23,11 +23,12 @@ pub(super) struct Sight {
     others: Counts,
     busy: u32,
     pub(super) open: u32,
+    pub(super) split: u32,
     zones: usize,
     zones_open: usize,
     pub(super) in_flight: u32,
-    /// A node has it open for good reason: no later call would go well.
-    pub(super) fatal: Option<Reason>,
+    /// A node has it open because no later call would go well.
+    pub(super) fatal: bool,
     alone: bool,
 }
 
@@ -48,6 +49,7 @@ impl Sight {
             }
             sight.recent = sight.recent.plus(&window.recent);
             sight.in_flight = sight.in_flight.saturating_add(window.in_flight);
+            sight.split += u32::from(window.split);
             let open = window.own && matches!(window.state, State::Open | State::HalfOpen);
             let busy = open || window.in_flight > 0 || window.long.started > 0;
             if !busy {
@@ -61,7 +63,7 @@ impl Sight {
             if open {
                 sight.open += 1;
                 zones_open.insert(zone);
-                sight.fatal = sight.fatal.or(Some(window.reason).filter(|why| why.is_fatal()));
+                sight.fatal |= window.fatal;
             }
         }
         (sight.zones, sight.zones_open) = (zones.len(), zones_open.len());
@@ -96,8 +98,8 @@ impl Sight {
 
     /// Does traffic that comes back show that it comes too soon?
     pub(super) fn ramp_fails(&self, rules: &Rules) -> Option<Reason> {
-        let dead = (self.recent.dead > 0).then_some(Reason::EngineDead);
-        self.fatal.or(dead).or_else(|| self.nodes_agree()).or_else(|| {
+        let dead = self.fatal || self.recent.dead > 0;
+        dead.then_some(Reason::Confirmed).or_else(|| self.nodes_agree()).or_else(|| {
             let fails = self.others.failed >= RAMP_FAILURES
                 && self.others.failure_ratio() > rules.ramp.reopen_ratio
                 && self.recent.failure_ratio() > rules.ramp.reopen_ratio;

@@ -78,7 +78,7 @@ impl Slot {
             windows: BTreeMap::new(),
             seen_ms: now_ms,
             stage: Stage::Closed,
-            reason: Reason::Unsuspected,
+            reason: Reason::Well,
             forced: None,
             backoff: Backoff::default(),
             changed: false,
@@ -220,6 +220,7 @@ impl Slot {
             left_ms: until_ms.saturating_sub(now_ms),
             nodes: u32::try_from(self.windows.len()).unwrap_or(u32::MAX),
             nodes_open: sight.open,
+            nodes_split: sight.split,
             in_flight: sight.in_flight,
             recent: sight.recent,
             held: self.held,
@@ -235,7 +236,7 @@ impl Slot {
             if round.now_ms.saturating_sub(self.seen_ms) >= FORGOTTEN_MS
                 && self.stage != Stage::Closed
             {
-                self.go(Stage::Closed, Reason::Unsuspected);
+                self.go(Stage::Closed, Reason::Well);
             }
             self.move_on(round);
         }

@@ -21,16 +21,15 @@ impl Slot {
     pub(super) fn move_on(&mut self, round: &mut Round<'_>) {
         let now_ms = round.now_ms;
         match self.stage.clone() {
-            Stage::Closed | Stage::Confirming { .. } if round.rules.off => {
-                self.stage = Stage::Closed
-            }
+            Stage::Closed if round.rules.off => {}
+            _ if round.rules.off => self.go(Stage::Closed, Reason::Operator),
             Stage::Closed => {
                 let sight = Sight::of(&self.windows, round.nodes, 0);
                 if let Some(reason) = sight.opens() {
                     return self.eject(reason, round);
                 }
                 self.held = false;
-                if sight.fatal.is_some() && now_ms >= self.confirm_after_ms {
+                if sight.fatal && now_ms >= self.confirm_after_ms {
                     self.stage = Stage::Confirming { grants: 0, granted: None };
                 }
             }
@@ -39,7 +38,7 @@ impl Slot {
                     return self.eject(reason, round);
                 }
                 match answer(granted.as_ref(), now_ms) {
-                    Answer::Given(Probe::Failed) => self.eject(Reason::EngineDead, round),
+                    Answer::Given(Probe::Failed) => self.eject(Reason::Confirmed, round),
                     Answer::Given(Probe::Ok) => self.confirmed(now_ms),
                     Answer::Given(Probe::Unused) | Answer::Missing if grants >= CONFIRM_GRANTS => {
                         self.confirmed(now_ms);
