@@ -1,0 +1,8 @@
+//! Circuit breakers: one node's, the fleet's, and both together.
+
+mod events;
+mod fleet;
+mod local;
+mod node;
+mod orders;
+mod world;
