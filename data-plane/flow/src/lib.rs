@@ -7,9 +7,13 @@
 //! | file | question |
 //! |---|---|
 //! | [`capacity`] | how much one target may have in flight |
+//! | [`queue`] | who waits for it, and whose turn it is |
 
 pub mod capacity;
+pub mod queue;
 
+mod class;
 mod size;
 
+pub use class::Class;
 pub use size::{SIZES, size_class};
