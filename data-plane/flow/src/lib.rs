@@ -8,11 +8,14 @@
 //! |---|---|
 //! | [`capacity`] | how much one target may have in flight |
 //! | [`queue`] | who waits for it, and whose turn it is |
+//! | [`admission`] | both together |
 
+pub mod admission;
 pub mod capacity;
 pub mod queue;
 
 mod class;
+mod leaving;
 mod size;
 
 pub use class::Class;
