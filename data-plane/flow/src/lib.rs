@@ -9,9 +9,11 @@
 //! | [`capacity`] | how much one target may have in flight |
 //! | [`queue`] | who waits for it, and whose turn it is |
 //! | [`admission`] | both together |
+//! | [`gate`] | the same for tasks |
 
 pub mod admission;
 pub mod capacity;
+pub mod gate;
 pub mod queue;
 
 mod class;
