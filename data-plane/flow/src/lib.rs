@@ -10,9 +10,11 @@
 //! | [`queue`] | who waits for it, and whose turn it is |
 //! | [`admission`] | both together |
 //! | [`gate`] | the same for tasks |
+//! | [`choice`] | which of several targets |
 
 pub mod admission;
 pub mod capacity;
+pub mod choice;
 pub mod gate;
 pub mod queue;
 
