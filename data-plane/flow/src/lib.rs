@@ -11,8 +11,11 @@
 //! | [`admission`] | both together |
 //! | [`gate`] | the same for tasks |
 //! | [`choice`] | which of several targets |
+//! | [`budget`], [`backoff`] | whether to try again, and when |
 
 pub mod admission;
+pub mod backoff;
+pub mod budget;
 pub mod capacity;
 pub mod choice;
 pub mod gate;
