@@ -84,6 +84,16 @@ impl Gate {
         }
     }
 
+    /// Goes in, if it can at once.
+    ///
+    /// # Errors
+    /// [`Refused::Full`].
+    pub fn try_enter(self: &Arc<Self>, request: &Request<'_>) -> Result<Guard, Refused> {
+        let now_ms = self.now_ms();
+        let slot = self.lock().enter(request, now_ms)?;
+        Ok(self.guard(slot, now_ms))
+    }
+
     /// What there is to see of the target.
     pub fn view(&self) -> View {
         self.lock().view(self.now_ms())

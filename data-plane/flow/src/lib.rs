@@ -1,5 +1,5 @@
-//! Flow control of one data plane: how much goes to a target, who goes next, which target, whether and when
-//! again, and what is turned away when the data plane itself is short.
+//! Flow control of one data plane: how much goes to a target, who goes next, which target,
+//! and what is turned away when the data plane itself is short.
 //!
 //! All but [`gate`] and [`pressure::system`] is plain state: it takes what happened and the time, in monotonic
 //! milliseconds, and says what to do. Chance is passed in as well. Locks, clocks and tasks are the caller's;
@@ -12,12 +12,9 @@
 //! | [`admission`] | both together |
 //! | [`gate`] | the same for tasks |
 //! | [`choice`] | which of several targets |
-//! | [`budget`], [`backoff`] | whether to try again, and when |
 //! | [`pressure`] | what is shed to protect the process |
 
 pub mod admission;
-pub mod backoff;
-pub mod budget;
 pub mod capacity;
 pub mod choice;
 pub mod gate;

@@ -6,10 +6,11 @@
 mod again;
 mod failures;
 mod open;
+mod patience;
 pub(crate) mod send;
 mod whole;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use sluicegate_dialect::{Call, Destination, Fault, Unfit, UpstreamCall, call::StreamOptions};
 use sluicegate_model::{
@@ -31,6 +32,7 @@ use crate::{
     trace::Trace,
 };
 use failures::Failures;
+use patience::{Patience, Waited};
 
 pub use open::OpenStream;
 pub use whole::WholeAnswer;
@@ -102,10 +104,13 @@ pub async fn first_answer(
     let retry = limited.permit.model.retry.clone();
     let mut failures = Failures::default();
     let mut fresh = false;
+    let model = limited.permit.model.clone();
+    let mut patience = Patience::new(&model, asked.group);
+    plan.set_tokens(limited.sizes.measured(), limited.sizes.expected_tokens());
     let mut images = Images { call: asked.call, fetcher: asked.fetcher, inlined: None };
     loop {
-        let choice = match plan.advance() {
-            Next::Try(choice) => choice,
+        let mut choice = match plan.advance() {
+            Next::Try(choice) => *choice,
             Next::Again { tries } => {
                 let told = failures.told();
                 let Some(wait) = again::backoff(&retry, tries, told, fastrand::f64()) else {
@@ -119,7 +124,11 @@ pub async fn first_answer(
                 plan.renew();
                 continue;
             }
-            Next::Over => break,
+            Next::Over => match patience.wait(&mut plan, failures.any(), report).await {
+                Waited::Go(choice) => *choice,
+                Waited::Look => continue,
+                Waited::Enough => break,
+            },
         };
         // What one target cannot do, another may.
         let to = Destination { model: &choice.model, profile: &choice.provider.profile };
@@ -167,7 +176,8 @@ pub async fn first_answer(
         });
         report.sent(&choice, &own);
         let opened = open(&attempt).await;
-        if attempt.resent.load(Ordering::Relaxed) {
+        let (started, resent) = (attempt.started, attempt.resent.into_inner());
+        if resent {
             note_resend(report);
             plan.counts_twice();
             fresh = true;
@@ -184,10 +194,13 @@ pub async fn first_answer(
             }
             Err(fault) => choice.scrubbed(fault),
         };
-        if !report.is_late() {
+        if report.is_late() {
+            // Its caller's time was over, not the target's.
+            choice.ended(&Fault::new(Outcome::ClientCancelled, String::new()));
+        } else {
             choice.failed(&fault);
         }
-        failed(report, &choice, &fault, attempt.started);
+        failed(report, &choice, &fault, started);
         if let Some(bill) = &mut report.bill {
             bill.attempt_failed(own);
         }

@@ -107,6 +107,11 @@ impl Sizes {
         self.likely
     }
 
+    /// Prompt and answer as they are expected to come out.
+    pub fn expected_tokens(&self) -> u64 {
+        self.likely.saturating_add(self.expected.unwrap_or(self.output))
+    }
+
     /// The bound on one choice that is to be sent upstream, if the caller set none.
     pub fn cap_to_send(&self) -> Option<u64> {
         (self.send && !self.capped).then(|| (self.output / self.generated).max(1))

@@ -33,6 +33,7 @@ pub mod route;
 pub mod server;
 pub mod settle;
 pub mod sync;
+pub mod target;
 pub mod trace;
 pub mod upstream;
 pub mod usage;

@@ -13,6 +13,7 @@ use prometheus_client::{
 use sluicegate_journal::{Numbers, clock::boottime_ms};
 use sluicegate_model::{Outcome, resource::limit::Dimension};
 use sluicegate_proto::policy::v1::LedgerStatus;
+use sluicegate_protocol::breaker::{State, TargetKey};
 use sluicegate_telemetry::{
     metric::{LATENCY_BUCKETS_S, registry, render},
     record::AccessRecord,
@@ -49,6 +50,14 @@ struct CredentialLabels {
     state: &'static str,
 }
 
+/// Labels of targets: names of the policy, and a closed list.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TargetLabels {
+    provider: String,
+    model: String,
+    state: &'static str,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitName {
     limit: String,
@@ -70,6 +79,7 @@ pub struct Metrics {
     pub first_event: Histogram,
     attempts: Family<AttemptLabels, Counter>,
     credential_changes: Family<CredentialLabels, Counter>,
+    breaker_changes: Family<TargetLabels, Counter>,
     /// 1 while a control plane tells how provider keys stand.
     pub key_pool_connected: Gauge,
     tokens: Family<TokenLabels, Counter>,
@@ -119,6 +129,12 @@ impl Metrics {
         let first_event = Histogram::new(LATENCY_BUCKETS_S);
         let attempts = Family::default();
         let credential_changes = Family::default();
+        let breaker_changes = Family::<TargetLabels, Counter>::default();
+        registry.register(
+            "breaker_changes",
+            "Times that a target's breaker came into a state",
+            breaker_changes.clone(),
+        );
         let key_pool_connected = Gauge::default();
         let tokens = Family::default();
         let limit_refusals = Family::default();
@@ -265,6 +281,7 @@ impl Metrics {
             first_event,
             attempts,
             credential_changes,
+            breaker_changes,
             key_pool_connected,
             tokens,
             limit_refusals,
@@ -317,6 +334,16 @@ impl Metrics {
     pub fn attempted(&self, provider: &str, outcome: Outcome) {
         let labels = AttemptLabels { provider: provider.to_owned(), outcome: outcome.name() };
         self.attempts.get_or_create(&labels).inc();
+    }
+
+    /// Counts a target whose breaker has come into a state.
+    pub fn breaker_changed(&self, target: &TargetKey, state: State) {
+        let labels = TargetLabels {
+            provider: target.provider.clone(),
+            model: target.model.clone(),
+            state: state.name(),
+        };
+        self.breaker_changes.get_or_create(&labels).inc();
     }
 
     /// Counts a key that went out of use, or came back.

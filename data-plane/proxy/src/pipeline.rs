@@ -2,10 +2,11 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use http::{HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 use sluicegate_dialect::{Call, fill};
-use sluicegate_model::Outcome;
+use sluicegate_flow::{Class, choice::prefix_of};
+use sluicegate_model::{Outcome, resource::Priority};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
     relay::{Relay, Streams},
     report::{Report, Reporter},
     respond,
-    route::{self, Choice},
+    route::{self, Choice, Load},
     settle::{Bill, settle, settle_failed},
     trace::Trace,
     usage::UsageLog,
@@ -33,6 +34,8 @@ use crate::{
 
 /// With `true`: usage that the upstream does not report is filled in from an estimate.
 const FILL_USAGE: &str = "x-sluicegate-fill-usage";
+/// How urgent the caller thinks its request is; it can only make it less urgent.
+const PRIORITY: &str = "x-sluicegate-priority";
 
 /// What every request shares.
 #[derive(Debug)]
@@ -127,7 +130,8 @@ impl Gateway {
         let mut call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
         note_call(report, &call);
         let permit = admit::admit(&policy, caller, &call)?;
-        let plan = route::plan(&policy, &permit, endpoint, &self.pool)?;
+        let load = load(&permit, &call, &head.headers);
+        let plan = route::plan(&policy, &permit, endpoint, &self.pool, load)?;
         let mut limited = self.limit(&policy, &permit, &mut call, report).await?;
         let asked = Asked {
             call: &call,
@@ -172,6 +176,28 @@ impl Gateway {
         report.standings = reservation.standings;
         report.bill = Some(Bill::new(&self.usage, model, &limited.sizes, stats, reservation));
         Ok(limited)
+    }
+}
+
+/// How much a request is, as far as its size tells, and whose.
+fn load(permit: &Permit, call: &Call, headers: &HeaderMap) -> Load {
+    let caller = &permit.caller;
+    let wanted = headers.get(PRIORITY).and_then(|value| Priority::parse(value.to_str().ok()?));
+    let priority = wanted.map_or(caller.priority, |wanted| wanted.max(caller.priority));
+    let prompt_tokens = call.rough_prompt_tokens();
+    let head = || call.member("messages").map_or(&call.body[..], |(_, messages)| messages);
+    Load {
+        prompt_tokens,
+        tokens: prompt_tokens,
+        prefix: if permit.model.group.choosing.by_prefix() { prefix_of(head()) } else { 0 },
+        tenant: caller.shares_as.clone(),
+        weight: caller.weight,
+        class: match priority {
+            Priority::Critical => Class::Critical,
+            Priority::Interactive => Class::Interactive,
+            Priority::Default => Class::Default,
+            Priority::Batch => Class::Batch,
+        },
     }
 }
 

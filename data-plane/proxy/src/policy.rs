@@ -11,8 +11,8 @@ use sluicegate_dialect::{Dialect, Endpoint, Place};
 use sluicegate_model::{
     Profile, TokenRates,
     resource::{
-        Fallback, LastResort, NamePattern, Retry, Timeouts,
-        model::{OutputCap, Tokenizer},
+        Fallback, LastResort, NamePattern, Priority, Retry, Timeouts,
+        model::{OutputCap, Tokenizer, WhenUnavailable},
         provider::BaseUrl,
     },
     secret::{KeyHash, Secret},
@@ -26,6 +26,7 @@ use tokio::sync::watch;
 
 use crate::{
     group::Group,
+    target,
     upstream::{Client, auth::Signer},
 };
 use limits::Limits;
@@ -86,6 +87,11 @@ pub struct Caller {
     /// Name of the key.
     pub key: String,
     pub tenant: Option<String>,
+    /// Among whom it shares what is full: its tenant, or itself.
+    pub shares_as: Arc<str>,
+    /// The share of that.
+    pub weight: u32,
+    pub priority: Priority,
     /// The tenant, then those above it.
     pub tenants: Vec<String>,
     pub user: Option<String>,
@@ -110,6 +116,7 @@ pub struct Model {
     pub targets: Vec<Target>,
     pub retry: Retry,
     pub fallback: Fallback,
+    pub when_unavailable: WhenUnavailable,
     /// What its targets share.
     pub group: Arc<Group>,
     pub owned_by: String,
@@ -129,6 +136,8 @@ pub struct Target {
     pub model: Option<String>,
     pub weight: u32,
     pub priority: u32,
+    /// How it stands. Names that callers make up share one.
+    pub state: Arc<target::Target>,
 }
 
 /// A provider, ready to be called.

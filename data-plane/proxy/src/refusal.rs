@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::StatusCode;
 use sluicegate_dialect::{Fault, InvalidCall, Unfit};
 use sluicegate_model::outcome::Blame;
-use sluicegate_protocol::pool::Down;
+use sluicegate_protocol::{breaker::Refused, pool::Down};
 
 use crate::quota::LimitFacts;
 
@@ -58,6 +58,19 @@ pub enum Refusal {
     NoKey {
         model: String,
         down: Down,
+    },
+    /// Every target of the model that could take the request is left alone, since it fails; this is
+    /// the one that may be asked first.
+    Shut {
+        model: String,
+        provider: String,
+        refused: Refused,
+    },
+    /// Every target of the model is full; this is the one that has room first.
+    Full {
+        model: String,
+        provider: String,
+        wait_ms: u64,
     },
     /// A limit of ours refused.
     Limited(Box<LimitFacts>),
@@ -236,6 +249,29 @@ impl Refusal {
                 )
             },
             Self::NoKey { model, down } => upstream::no_key(model, *down),
+            Self::Shut { model, provider, refused } => Shown {
+                retry: Some(Duration::from_millis(refused.left_ms)),
+                ..row(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "server_error",
+                    "target_unavailable",
+                    format!(
+                        "the model '{model}' is unavailable: its provider '{provider}' is left alone for a while, since {}",
+                        refused.reason
+                    ),
+                )
+            },
+            Self::Full { model, provider, wait_ms } => Shown {
+                retry: Some(Duration::from_millis(*wait_ms)),
+                ..row(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "server_error",
+                    "target_full",
+                    format!(
+                        "the model '{model}' is busy: its provider '{provider}' has as many requests under way as it takes"
+                    ),
+                )
+            },
             Self::Limited(facts) => limit::refused(facts),
             Self::JournalFull => Shown {
                 retry: Some(Duration::from_secs(5)),

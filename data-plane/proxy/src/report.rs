@@ -80,6 +80,11 @@ impl Report {
         self.deadline = self.arrived.checked_add(limit);
     }
 
+    /// When the caller stops waiting, if it says so.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
     /// When a request must have ended that may take so long, and no longer than its caller waits.
     pub fn ends_by(&self, total: Duration) -> Instant {
         let own = self.arrived + total;

@@ -44,6 +44,19 @@ impl Refusal {
                 detail.insert("reason".into(), reason.into());
             }
         }
+        if let Some(detail) = detail.as_object_mut() {
+            match self {
+                Self::Shut { provider, refused, .. } => {
+                    detail.insert("provider".into(), provider.as_str().into());
+                    detail.insert("breaker".into(), refused.state.name().into());
+                    detail.insert("reason".into(), refused.reason.to_string().into());
+                }
+                Self::Full { provider, .. } => {
+                    detail.insert("provider".into(), provider.as_str().into());
+                }
+                _ => {}
+            }
+        }
         if let (Self::Limited(facts), Some(detail)) = (self, detail.as_object_mut()) {
             detail.extend(limit_detail(facts));
         }

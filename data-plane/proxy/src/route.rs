@@ -1,7 +1,7 @@
 //! Fourth stage: in which order targets and keys are tried.
 //!
 //! Targets of the lowest priority number come first, then those of the model's fallbacks; within one
-//! priority the order is random by weight. Among a target's keys that are up, the pool chooses by weight
+//! priority it goes as the model says. What is left alone or full is passed over. Among a target's keys that are up, the pool chooses by weight
 //! when the attempt is made. No pair of target and key is tried twice while another is left; after that
 //! a target may be asked again whose failure passes by itself.
 
@@ -14,14 +14,14 @@ use sluicegate_dialect::Endpoint;
 
 use crate::{
     admit::Permit,
-    policy::{Model, Policy, Target},
+    policy::{Model, Policy},
     pool::Pool,
     refusal::Refusal,
 };
 
 pub use choice::Choice;
 use plan::{Aim, Stage};
-pub use plan::{Next, Plan};
+pub use plan::{Full, Load, Next, Obstacles, Plan, Shut};
 
 /// Why another model answers than the one that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,7 @@ pub fn plan<'p>(
     permit: &Permit,
     endpoint: Endpoint,
     pool: &Arc<Pool>,
+    load: Load,
 ) -> Result<Plan<'p>, Refusal> {
     let model = &permit.model;
     let mut served = false;
@@ -80,7 +81,8 @@ pub fn plan<'p>(
             served,
         });
     }
-    Ok(Plan::new(policy, endpoint, pool.clone(), stages, model.retry.max_attempts))
+    let attempts = model.retry.max_attempts;
+    Ok(Plan::new(policy, endpoint, pool.clone(), stages, attempts, load))
 }
 
 /// A model's fallbacks in the order in which they are tried.
@@ -100,11 +102,9 @@ fn stages(
     why: Option<Why>,
     served: &mut bool,
 ) -> Vec<Stage> {
-    let mut targets: Vec<&Target> = model.targets.iter().collect();
-    weighted_order(&mut targets, |target| target.weight);
-    targets.sort_by_key(|target| target.priority);
     let mut stages: Vec<Stage> = Vec::new();
-    for target in targets {
+    // By priority already.
+    for target in &model.targets {
         if target.provider.location(endpoint).is_none() {
             continue;
         }
@@ -118,6 +118,8 @@ fn stages(
         let aim = Aim {
             provider: target.provider.clone(),
             model: target.model.clone().unwrap_or_else(|| upstream_name.to_owned()),
+            target: target.state.clone(),
+            weight: target.weight,
             chosen: made_up || endpoint != Endpoint::Chat,
             untried,
             keyless,

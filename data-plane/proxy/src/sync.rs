@@ -21,6 +21,7 @@ use tonic::{
 use crate::{
     metrics::Metrics,
     policy::{Compiler, Current},
+    target::Targets,
     upstream::Clients,
 };
 use cache::Cache;
@@ -186,6 +187,7 @@ impl PolicySync {
         cache: Option<Cache>,
         current: Arc<Current>,
         clients: Clients,
+        targets: Arc<Targets>,
         metrics: Arc<Metrics>,
     ) -> (Self, Vec<String>) {
         let (sender, status) = watch::channel(Status {
@@ -197,7 +199,7 @@ impl PolicySync {
         });
         let shared = Arc::new(Shared {
             current,
-            compiler: Mutex::new(Compiler::new(clients)),
+            compiler: Mutex::new(Compiler::new(clients, targets)),
             cache,
             status: sender,
             metrics,

@@ -8,7 +8,7 @@ use sluicegate_model::{Outcome, outcome::Blame};
 use crate::{
     quota::LimitFacts,
     refusal::Refusal,
-    route::{Choice, Plan},
+    route::{Choice, Full, Obstacles, Plan, Shut},
 };
 
 /// How long callers are asked to wait while keys or targets are left that were not tried.
@@ -42,6 +42,11 @@ impl Failures {
         self.unfit = Some(unfit);
     }
 
+    /// Has anything been tried?
+    pub(super) fn any(&self) -> bool {
+        self.attempt.is_some()
+    }
+
     /// How long the last upstream that failed wants to be left alone.
     pub(super) fn told(&self) -> Option<Duration> {
         self.attempt.as_ref().and_then(|(fault, _)| fault.wait)
@@ -54,22 +59,28 @@ impl Failures {
                 // Others may take the next request at once; only the number of attempts is used up.
                 fault.wait = fault.wait.map(|wait| wait.min(SHORT));
             }
-            if let Some(down) = plan.down().filter(|_| fault.outcome == Outcome::RateLimited) {
+            if let Some(down) =
+                plan.obstacles().down.filter(|_| fault.outcome == Outcome::RateLimited)
+            {
                 // Another key may be back before this one.
                 let left = Duration::from_millis(down.left_ms);
                 fault.wait = Some(fault.wait.map_or(left, |wait| wait.min(left)));
             }
             return Refusal::Upstream { fault, provider: choice.provider.name.clone() };
         }
-        match (self.limited, self.unfit, plan.down()) {
-            (Some(facts), _, _) => Refusal::Limited(facts),
-            (None, Some(unfit), _) => Refusal::Unfit(unfit),
-            (None, None, Some(down)) => Refusal::NoKey { model: call.model.clone(), down },
-            (None, None, None) => Refusal::NoTarget {
-                model: call.model.clone(),
-                endpoint: call.endpoint.name(),
-                served: true,
-            },
+        let model = call.model.clone();
+        let Obstacles { down, shut, full } = plan.obstacles().clone();
+        match (self.limited, full, shut, down, self.unfit) {
+            (Some(facts), ..) => Refusal::Limited(facts),
+            (_, Some(Full { provider, wait_ms, .. }), ..) => {
+                Refusal::Full { model, provider, wait_ms }
+            }
+            (_, _, Some(Shut { provider, refused }), ..) => {
+                Refusal::Shut { model, provider, refused }
+            }
+            (_, _, _, Some(down), _) => Refusal::NoKey { model, down },
+            (_, _, _, _, Some(unfit)) => Refusal::Unfit(unfit),
+            _ => Refusal::NoTarget { model, endpoint: call.endpoint.name(), served: true },
         }
     }
 }

@@ -20,10 +20,7 @@ use sluicegate_protocol::{
 };
 
 use super::{Caller, Credential, Location, Model, Policy, Provider, Target, limits::Limits};
-use crate::{
-    group::{Group, Groups},
-    upstream::Clients,
-};
+use crate::{group::Groups, target::Targets, upstream::Clients};
 
 /// Keeps what was parsed, so that a change costs what it changes.
 #[derive(Debug)]
@@ -37,6 +34,7 @@ pub struct Compiler {
 struct Lasting {
     clients: Clients,
     groups: Groups,
+    targets: Arc<Targets>,
 }
 
 #[derive(Debug, Clone)]
@@ -56,8 +54,8 @@ pub struct Compiled {
 }
 
 impl Compiler {
-    pub fn new(clients: Clients) -> Self {
-        let lasting = Lasting { clients, groups: Groups::default() };
+    pub fn new(clients: Clients, targets: Arc<Targets>) -> Self {
+        let lasting = Lasting { clients, groups: Groups::default(), targets };
         Self { lasting, parsed: BTreeMap::new() }
     }
 
@@ -103,6 +101,7 @@ impl Compiler {
     pub fn adopt(&mut self, compiled: &mut Compiled) {
         self.parsed = std::mem::take(&mut compiled.parsed);
         self.lasting.groups.keep(|model| compiled.policy.is_exact(model));
+        self.lasting.targets.tidy();
     }
 }
 
@@ -139,7 +138,7 @@ fn build(
             secrets.push(spec);
         }
     }
-    let mut providers: HashMap<&str, Arc<Provider>> = HashMap::new();
+    let mut providers: HashMap<&str, (&resource::Provider, Arc<Provider>)> = HashMap::new();
     for (_, resource) in set.iter() {
         let Resource::Provider(spec) = resource else { continue };
         for secret in secrets.iter().filter(|secret| secret.provider == spec.name) {
@@ -164,22 +163,22 @@ fn build(
             }
         }
         let own = credentials.remove(spec.name.as_str()).unwrap_or_default();
-        providers.insert(&spec.name, Arc::new(provider(spec, own, &lasting.clients)?));
+        let ready = Arc::new(provider(spec, own, &lasting.clients)?);
+        providers.insert(&spec.name, (spec, ready));
     }
 
-    let parents = parents(set);
+    let tenants = tenants(set);
     let mut policy = Policy { revision, limits: limits(set), ..Policy::default() };
     for (reference, resource) in set.iter() {
         match resource {
             Resource::ApiKey(spec) => {
                 if let Some(hash) = spec.hash {
-                    policy.callers.insert(hash, Arc::new(caller(spec, &parents)));
+                    policy.callers.insert(hash, Arc::new(caller(spec, &tenants)));
                 }
             }
             Resource::Model(spec) => {
                 let version = versions.get(reference).copied().unwrap_or(0);
-                let group = lasting.groups.of(&spec.name, &spec.retry);
-                let model = Arc::new(model(spec, version, &providers, group)?);
+                let model = Arc::new(model(spec, version, &providers, lasting)?);
                 policy.models.insert(spec.name.clone(), model.clone());
                 for alias in &spec.aliases {
                     match alias {
@@ -298,11 +297,11 @@ fn parts(secret: &Secret) -> Vec<Secret> {
     std::iter::once(secret.clone()).chain(parts.map(Secret::new)).collect()
 }
 
-/// The tenant above each tenant that has one.
-fn parents(set: &ResourceSet) -> HashMap<&str, &str> {
+/// Tenants by name.
+fn tenants(set: &ResourceSet) -> HashMap<&str, &resource::Tenant> {
     set.iter()
         .filter_map(|(_, resource)| match resource {
-            Resource::Tenant(spec) => Some((spec.name.as_str(), spec.parent.as_deref()?)),
+            Resource::Tenant(spec) => Some((spec.name.as_str(), spec)),
             _ => None,
         })
         .collect()
@@ -323,14 +322,18 @@ fn limits(set: &ResourceSet) -> Limits {
     Limits::new(limits, &overrides)
 }
 
-fn caller(spec: &resource::ApiKey, parents: &HashMap<&str, &str>) -> Caller {
+fn caller(spec: &resource::ApiKey, tenants: &HashMap<&str, &resource::Tenant>) -> Caller {
+    let of = |name: &str| tenants.get(name).copied();
+    let own = spec.tenant.as_deref().and_then(of);
     // The set has no cycles.
-    let tenants =
-        std::iter::successors(spec.tenant.as_deref(), |tenant| parents.get(tenant).copied());
+    let all = std::iter::successors(own, |tenant| tenant.parent.as_deref().and_then(of));
     Caller {
         key: spec.name.clone(),
-        tenants: tenants.map(str::to_owned).collect(),
+        tenants: all.map(|tenant| tenant.name.clone()).collect(),
         tenant: spec.tenant.clone(),
+        shares_as: spec.tenant.as_ref().unwrap_or(&spec.name).as_str().into(),
+        weight: own.map_or(1, |tenant| tenant.weight),
+        priority: own.map(|tenant| tenant.priority).unwrap_or_default(),
         user: spec.user.clone(),
         models: spec.models.clone(),
         expires_unix_ms: spec.expires_unix_ms,
@@ -341,12 +344,12 @@ fn caller(spec: &resource::ApiKey, parents: &HashMap<&str, &str>) -> Caller {
 fn model(
     spec: &resource::Model,
     version: u64,
-    providers: &HashMap<&str, Arc<Provider>>,
-    group: Arc<Group>,
+    providers: &HashMap<&str, (&resource::Provider, Arc<Provider>)>,
+    lasting: &Lasting,
 ) -> Result<Model, String> {
     let mut targets = Vec::with_capacity(spec.targets.len());
     for target in spec.targets.iter().filter(|target| target.weight > 0) {
-        let provider = providers.get(target.provider.as_str()).ok_or_else(|| {
+        let (of, provider) = providers.get(target.provider.as_str()).ok_or_else(|| {
             format!("model/{}: provider '{}' is not there", spec.name, target.provider)
         })?;
         targets.push(Target {
@@ -354,6 +357,7 @@ fn model(
             model: target.model.clone(),
             weight: target.weight,
             priority: target.priority,
+            state: lasting.targets.of(of, target.model.as_deref().unwrap_or(&spec.name))?,
         });
     }
     targets.sort_by_key(|target| target.priority);
@@ -362,7 +366,8 @@ fn model(
         targets,
         retry: spec.retry.clone(),
         fallback: spec.fallback.clone(),
-        group,
+        when_unavailable: spec.when_unavailable.clone(),
+        group: lasting.groups.of(spec),
         owned_by: spec.owned_by.clone(),
         version,
         units: spec.units,
@@ -378,7 +383,12 @@ mod tests {
     use sluicegate_protocol::policy::{Digest, Point};
 
     use super::*;
-    use crate::{admit::Permit, pool::Pool, route};
+    use crate::{
+        admit::Permit,
+        pool::Pool,
+        route::{self, Load},
+        target::Quiet,
+    };
 
     const FILE: &str = r#"
 providers:
@@ -396,7 +406,7 @@ api_keys:
 
     fn compiler() -> Compiler {
         drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
-        Compiler::new(Clients::with_web_roots())
+        Compiler::new(Clients::with_web_roots(), Targets::new(Arc::new(Quiet)))
     }
 
     fn change(from: Option<u64>, to: u64, upserts: Vec<(Key, Body)>) -> Change {
@@ -427,7 +437,8 @@ api_keys:
         let caller = policy.callers.values().next().unwrap().clone();
         let permit = Permit { caller, model, upstream_name };
         let pool = Pool::new(Arc::default(), "n".into());
-        let mut plan = route::plan(policy, &permit, Endpoint::Chat, &pool).unwrap();
+        let mut plan =
+            route::plan(policy, &permit, Endpoint::Chat, &pool, Load::default()).unwrap();
         match plan.advance() {
             route::Next::Try(choice) => choice.model,
             next => panic!("{next:?}"),

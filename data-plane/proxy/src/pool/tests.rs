@@ -15,6 +15,7 @@ use sluicegate_protocol::{
 use super::{Pass, Pool};
 use crate::{
     policy::{Compiler, Provider},
+    target::{Quiet, Targets},
     upstream::Clients,
 };
 
@@ -47,7 +48,9 @@ fn provider() -> Arc<Provider> {
         removes: Vec::new(),
         digest: Digest::default(),
     };
-    let compiled = Compiler::new(Clients::with_web_roots()).compile(&change).unwrap();
+    let compiled = Compiler::new(Clients::with_web_roots(), Targets::new(Arc::new(Quiet)))
+        .compile(&change)
+        .unwrap();
     compiled.policy.model("m").unwrap().targets[0].provider.clone()
 }
 

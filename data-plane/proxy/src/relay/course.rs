@@ -186,7 +186,7 @@ impl Course {
             StreamEvent::Failed(fault) => {
                 let fault = self.choice.scrubbed(fault);
                 let outcome = fault.outcome;
-                self.choice.failed(&fault);
+                self.choice.condemns(&fault);
                 let provider = self.choice.provider.name.clone();
                 self.fail(Refusal::Upstream { fault, provider }, outcome);
             }
@@ -250,12 +250,19 @@ impl Course {
             return;
         }
         let fault = Fault::new(outcome, reason);
+        if reason == clocks::TOTAL {
+            // That an answer is long is nobody's failure.
+            self.choice.ended(&Fault::new(Outcome::ClientCancelled, reason));
+        }
         let provider = self.choice.provider.name.clone();
         self.fail(Refusal::Upstream { fault, provider }, outcome);
     }
 
     /// Ends the stream with an error event. There is no `[DONE]` after it: nothing is done.
     fn fail(&mut self, refusal: Refusal, outcome: Outcome) {
+        if let Refusal::Upstream { fault, .. } = &refusal {
+            self.choice.ended(fault);
+        }
         let mut id = String::new();
         self.note(|report| {
             id.clone_from(&report.record.request_id);
@@ -320,6 +327,7 @@ impl Course {
         report.record.outcome = outcome.name();
         report.record.finish_reason = self.reader.finish_reason().map(str::to_owned);
         report.metrics().attempted(&self.choice.provider.name, outcome);
+        self.choice.ended(&Fault::new(outcome, String::new()));
         if let Some(attempt) = report.record.attempts.last_mut() {
             attempt.outcome = outcome.name();
             attempt.status = Some(200);

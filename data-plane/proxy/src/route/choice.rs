@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use sluicegate_dialect::{Fault, redact};
-use sluicegate_model::secret::Secret;
+use sluicegate_model::{Outcome, secret::Secret};
 
 use super::Why;
 use crate::{
     policy::{Credential, Model, Provider},
     pool::Pass,
+    target::{Trip, end_of},
 };
 
 /// Where one attempt goes.
@@ -25,6 +26,8 @@ pub struct Choice {
     pub why: Option<Why>,
     /// Leave to use the key.
     pub(super) pass: Option<Pass>,
+    /// Leave to send something to the target.
+    pub(super) trip: Trip,
     /// The caller made the model's name up, or asks for more than the model may be for: that there is no
     /// such thing is then no fault of the key.
     pub(super) chosen: bool,
@@ -32,10 +35,16 @@ pub struct Choice {
 
 impl Choice {
     /// The upstream takes the key: its answer has begun.
-    pub fn succeeded(&self) {
+    pub fn succeeded(&mut self) {
         if let Some(pass) = &self.pass {
             pass.succeeded();
         }
+        self.trip.first_event();
+    }
+
+    /// The answer that had begun has ended.
+    pub fn ended(&mut self, fault: &Fault) {
+        self.trip.ended(end_of(fault, true), false);
     }
 
     /// The failure without anything that is known to be private: the key it was sent with, where it was
@@ -50,8 +59,15 @@ impl Choice {
         fault
     }
 
-    /// The attempt failed, or its answer broke off.
-    pub fn failed(&self, fault: &Fault) {
+    /// The attempt failed before an answer had begun.
+    pub fn failed(&mut self, fault: &Fault) {
+        self.condemns(fault);
+        let full = matches!(fault.outcome, Outcome::RateLimited | Outcome::Overloaded);
+        self.trip.ended(end_of(fault, false), full);
+    }
+
+    /// What was said concerns the key.
+    pub fn condemns(&self, fault: &Fault) {
         if let Some(pass) = &self.pass {
             pass.failed(fault, self.chosen);
         }

@@ -19,6 +19,7 @@ use sluicegate_proxy::{
     report::Reporter,
     server,
     sync::{self, PolicySync, SyncConfig, cache::Cache},
+    target::{self, Targets},
     upstream::Clients,
     usage::{self, Reporting, UsageLog},
 };
@@ -161,8 +162,9 @@ impl DataPlane {
         let clients = Clients::with_web_roots();
         let (endpoints, token) = (config.endpoints.clone(), config.token.clone());
         let (node_id, incarnation) = (config.node.node_id.clone(), config.node.incarnation);
+        let targets = Targets::new(Arc::new(target::Log::new(metrics.clone())));
         let (sync, notices) =
-            PolicySync::start(config, cache, current.clone(), clients, metrics.clone());
+            PolicySync::start(config, cache, current.clone(), clients, targets, metrics.clone());
         for notice in notices {
             tracing::warn!("{notice}");
         }

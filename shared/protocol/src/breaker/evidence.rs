@@ -8,6 +8,9 @@ use super::{Counts, Rate, Reason, Rules, ring::Ring};
 const WELL_MS: u64 = 10_000;
 const WELL_ANSWERED: u32 = 10;
 const WELL_RATIO: f64 = 0.1;
+/// Failures in a row count if nothing went well for so long: of very many calls, some will always fail
+/// one after the other by chance.
+const ALONE_MS: u64 = 1_000;
 /// Windows that are reported reach so far back. Milliseconds.
 const LONG_MS: u64 = 60_000;
 
@@ -156,7 +159,11 @@ impl Evidence {
             return None;
         }
         let in_a_row = self.failures_in_a_row;
-        if rules.failures_in_a_row > 0 && in_a_row >= measure.of(rules.failures_in_a_row) {
+        let nothing_else = || self.counts(ALONE_MS, now_ms).answered == 0;
+        if rules.failures_in_a_row > 0
+            && in_a_row >= measure.of(rules.failures_in_a_row)
+            && nothing_else()
+        {
             return Some(Reason::FailuresInARow { count: in_a_row });
         }
         let reached = |rate: &Rate, part: u32, of: u32| {

@@ -190,8 +190,7 @@ impl Local {
     fn ticket(&mut self, permit: Option<PermitId>, prompt_tokens: u64, now_ms: u64) -> Ticket {
         let size = Size::of(prompt_tokens);
         let slow_after = self.rules.slow_after;
-        let more_ms =
-            prompt_tokens.div_ceil(1_000).saturating_mul(slow_after.per_1k_prompt_tokens_ms);
+        let more_ms = prompt_tokens.saturating_mul(slow_after.per_1k_prompt_tokens_ms) / 1_000;
         let usual_ms = self.history.p95_ms(size, now_ms).unwrap_or(0).saturating_mul(3);
         self.in_flight = self.in_flight.saturating_add(1);
         self.evidence.started(now_ms);

@@ -126,7 +126,7 @@ fn b1_what_is_usual_for_the_size_of_a_prompt_is_not_slow() {
     node.now_ms += 3_600_000;
     let slow_after_ms = node.local.admit(40_000, node.now_ms).answer.unwrap().slow_after_ms();
     assert!((90_000..=115_000).contains(&slow_after_ms), "{slow_after_ms}");
-    assert_eq!(node.enter().slow_after_ms(), 11_000, "another class");
+    assert_eq!(node.enter().slow_after_ms(), 10_100, "another class");
 }
 
 #[test]

@@ -84,7 +84,7 @@ async fn world() -> World {
     });
     World::start(
         json!([
-            { "name": "bad", "timeouts": timeouts },
+            { "name": "bad", "timeouts": timeouts, "breaker": { "off": true } },
             { "name": "good" },
             { "name": "picky" },
         ]),

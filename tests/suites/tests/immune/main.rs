@@ -6,5 +6,6 @@
     reason = "tests fail where they panic, and show what they have measured"
 )]
 
+mod breaker;
 mod faults;
 mod world;

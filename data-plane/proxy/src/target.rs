@@ -1,0 +1,137 @@
+//! Targets as they stand, whatever becomes of the policy: whether they are left alone, how much is under
+//! way, how quick they are.
+//!
+//! A target is a provider with one of its models. What a request learns of it is told through its
+//! [`Trip`], which says nothing when it is dropped.
+
+mod choosing;
+mod end;
+mod log;
+mod registry;
+mod trip;
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use sluicegate_flow::{
+    choice::{Candidate, FirstEvents},
+    gate::{self, Gate},
+};
+use sluicegate_journal::clock::boottime_ms;
+use sluicegate_protocol::breaker::{Changed, Local, Refused, State, TargetKey};
+
+pub use choosing::Choosing;
+pub use end::end_of;
+pub use log::Log;
+pub use registry::Targets;
+pub use trip::Trip;
+
+/// One target.
+#[derive(Debug)]
+pub struct Target {
+    pub key: TargetKey,
+    /// The same on every data plane.
+    id: u64,
+    breaker: Mutex<Local>,
+    gate: Arc<Gate>,
+    first_events: Mutex<FirstEvents>,
+    watcher: Arc<dyn Watcher>,
+}
+
+/// Who is told of what happens to targets.
+pub trait Watcher: std::fmt::Debug + Send + Sync {
+    /// A breaker has changed, or a probe has ended.
+    fn changed(&self, target: &TargetKey, changed: &Changed);
+}
+
+/// Tells nobody.
+#[derive(Debug)]
+pub struct Quiet;
+
+impl Watcher for Quiet {
+    fn changed(&self, _: &TargetKey, _: &Changed) {}
+}
+
+impl Target {
+    fn new(key: TargetKey, breaker: Local, gate: Arc<Gate>, watcher: Arc<dyn Watcher>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        Self {
+            id: hasher.finish(),
+            key,
+            breaker: Mutex::new(breaker),
+            gate,
+            first_events: Mutex::default(),
+            watcher,
+        }
+    }
+
+    /// Leave to send it a request.
+    ///
+    /// # Errors
+    /// It is left alone; until when, and why.
+    pub fn admit(self: &Arc<Self>, prompt_tokens: u64) -> Result<Trip, Refused> {
+        let admission = self.breaker().admit(prompt_tokens, boottime_ms());
+        self.tell(&admission.changed);
+        Ok(Trip::new(self.clone(), admission.answer?, prompt_tokens))
+    }
+
+    /// The door of its room.
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    /// As a candidate of a choice.
+    fn candidate(&self, weight: u32, prompt_tokens: u64, timed: bool) -> Candidate {
+        let now_ms = boottime_ms();
+        let percent = {
+            let mut breaker = self.breaker();
+            let changed = breaker.tick(now_ms);
+            // The one who finds out whether it is well again.
+            let percent = if breaker.wants_probe() { 100 } else { breaker.weight_percent() };
+            drop(breaker);
+            self.tell(&changed);
+            percent
+        };
+        Candidate {
+            id: self.id,
+            weight,
+            percent,
+            busy_tokens: self.gate.view().used.tokens,
+            first_event_ms: if timed {
+                lock(&self.first_events).estimate(prompt_tokens, now_ms)
+            } else {
+                None
+            },
+        }
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> State {
+        self.breaker().state()
+    }
+
+    /// What is under way and what waits.
+    pub fn load(&self) -> sluicegate_flow::admission::View {
+        self.gate.view()
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Local> {
+        lock(&self.breaker)
+    }
+
+    fn tell(&self, changed: &Changed) {
+        if !changed.is_nothing() {
+            self.watcher.changed(&self.key, changed);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Room at a target.
+pub(crate) type Room = gate::Guard;
