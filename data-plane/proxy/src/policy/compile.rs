@@ -184,7 +184,8 @@ fn build(
             | Resource::Tenant(_)
             | Resource::Limit(_)
             | Resource::Override(_)
-            | Resource::Force(_) => {}
+            | Resource::Force(_)
+            | Resource::Degradation(_) => {}
         }
     }
     policy.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
