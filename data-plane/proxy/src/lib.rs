@@ -6,7 +6,7 @@
 //! [`report`]. [`pipeline`] is that order on one screen. Beside it, [`sync`] keeps the policy
 //! current, [`quota`] holds leases on the limits of the fleet, [`pool`] knows how provider keys stand,
 //! [`usage`] writes down and reports what was used, and [`server`] owns sockets. [`probe`] finds out
-//! how an upstream really behaves.
+//! how an upstream really behaves. [`tasks`] is routing by what a request looks like.
 
 pub mod accept;
 pub mod admit;
@@ -32,6 +32,7 @@ pub mod route;
 pub mod server;
 pub mod settle;
 pub mod sync;
+pub mod tasks;
 pub mod trace;
 pub mod upstream;
 pub mod usage;
