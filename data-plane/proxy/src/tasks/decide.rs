@@ -8,6 +8,7 @@ use sluicegate_model::resource::{
 };
 
 use super::features::Features;
+use crate::visible::visible;
 
 /// What the rules come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,14 +68,7 @@ fn otherwise<'a>(routing: &'a Routing, own: &'a str) -> Route<'a> {
 impl Route<'_> {
     /// The value of a header that tells it: printable ASCII; what is not is written as in URLs.
     pub fn header(&self) -> String {
-        let mut value = String::new();
-        for byte in format!("{};by={}", self.model, self.by).bytes() {
-            match byte {
-                b'!'..=b'~' if byte != b'%' => value.push(char::from(byte)),
-                _ => value.push_str(&format!("%{byte:02X}")),
-            }
-        }
-        value
+        visible(&format!("{};by={}", self.model, self.by), b"")
     }
 }
 
