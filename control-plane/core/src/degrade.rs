@@ -17,7 +17,7 @@ use sluicegate_telemetry::{
     task::{self, AbortOnDrop},
 };
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::watch,
     time::{Instant, MissedTickBehavior, interval},
 };
 
@@ -31,7 +31,8 @@ use self::{
 };
 use crate::{desired::Desired, state::State};
 
-/// How often conditions are looked at, besides when something arrives.
+/// How often conditions are looked at, besides when one is changed. What arrives meanwhile is looked at
+/// together, so that the work is bounded.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// How long a data plane is to believe a level that is not repeated: long enough for another
@@ -43,8 +44,6 @@ pub const TTL_MS: u64 = 20_000;
 pub struct Degrade {
     board: Mutex<Board>,
     levels: watch::Sender<Arc<Levels>>,
-    /// Something arrived.
-    news: Notify,
     began: Instant,
 }
 
@@ -61,7 +60,6 @@ impl Degrade {
         let degrade = Arc::new(Self {
             board: Mutex::default(),
             levels: watch::Sender::new(Arc::default()),
-            news: Notify::new(),
             began: Instant::now(),
         });
         let states = desired.subscribe();
@@ -78,14 +76,12 @@ impl Degrade {
     /// tenants, its own and those above.
     pub fn tool_timeouts(&self, model: &str, tenants: &[&str], count: u64) {
         self.board().tool_timeouts(model, tenants, count, self.now());
-        self.news.notify_one();
     }
 
     /// How the breakers of all targets stand. It is to be told anew at least every ten seconds: what is
     /// older than thirty is not known any more.
     pub fn breakers(&self, breakers: Vec<Breaker>) {
         self.board().breakers(breakers, self.now());
-        self.news.notify_one();
     }
 
     async fn work(
@@ -106,14 +102,17 @@ impl Degrade {
                 tokio::select! {
                     changed = leader.changed() => if changed.is_err() { return },
                     changed = states.changed() => match changed {
-                        Ok(()) => self.follow(&mut states, &mut scrapes),
+                        Ok(()) => {
+                            self.follow(&mut states, &mut scrapes);
+                            self.look();
+                        }
                         Err(_) => return,
                     },
-                    Some(result) = scraped.recv() => self.take(result, &mut scraped),
-                    _ = looks.tick() => {}
-                    () = self.news.notified() => {}
+                    Some(Scraped { key, samples }) = scraped.recv() => {
+                        self.board().scraped(key, samples, self.now());
+                    }
+                    _ = looks.tick() => self.look(),
                 }
-                self.look();
             }
             *self.board() = Board::default();
             self.levels.send_replace(Arc::default());
@@ -135,15 +134,6 @@ impl Degrade {
         transitions.iter().for_each(told);
     }
 
-    fn take(&self, first: Scraped, more: &mut mpsc::Receiver<Scraped>) {
-        let mut board = self.board();
-        let mut next = Some(first);
-        while let Some(Scraped { key, samples }) = next {
-            board.scraped(key, samples, self.now());
-            next = more.try_recv().ok();
-        }
-    }
-
     fn look(&self) {
         let now = self.now();
         let mut board = self.board();
@@ -153,9 +143,10 @@ impl Degrade {
         transitions.iter().for_each(told);
         self.levels.send_if_modified(|before| {
             let same = before.len() == levels.len()
-                && before.iter().zip(&levels).all(|((name, one), (of, other))| {
-                    name == of && one.level == other.level && one.reason == other.reason
-                });
+                && before
+                    .iter()
+                    .zip(&levels)
+                    .all(|((name, one), (of, other))| name == of && one.says_what(other));
             if !same {
                 *before = Arc::new(levels);
             }

@@ -33,6 +33,16 @@ pub struct Published {
     pub reason: Reason,
     /// Milliseconds since the Unix epoch.
     pub since_unix_ms: u64,
+    /// Readings that its conditions ask for and that are not known now: sources that are away, or names
+    /// that no source has.
+    pub unknown: Vec<String>,
+}
+
+impl Published {
+    /// Do both say the same, whenever it began?
+    pub(super) fn says_what(&self, other: &Self) -> bool {
+        (self.level, &self.reason, &self.unknown) == (other.level, &other.reason, &other.unknown)
+    }
 }
 
 /// Levels by the names of degradations. Empty on a replica that is not the leader.
@@ -67,6 +77,7 @@ struct Entry {
     spec: Degradation,
     machine: Machine,
     timeouts: Tally,
+    unknown: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -98,6 +109,7 @@ impl Board {
                     spec: spec.clone(),
                     machine: Machine::new(spec),
                     timeouts: Tally::new(spec.tool_timeout_window),
+                    unknown: Vec::new(),
                 },
             };
             let manual = spec.manual.as_ref().and_then(|manual| {
@@ -159,8 +171,12 @@ impl Board {
         let fresh = breakers_at_ms.is_some_and(|at| now.ms.saturating_sub(at) <= BREAKERS_KEPT_MS);
         let breakers = if fresh { breakers.as_slice() } else { &[] };
         let mut transitions = Vec::new();
-        for (name, Entry { spec, machine, timeouts }) in entries {
+        for (name, Entry { spec, machine, timeouts, unknown }) in entries {
             let read = |reading: &Reading| read(reading, spec, scraped, breakers, timeouts, now);
+            let missing = readings(spec).filter(|reading| read(reading).is_none());
+            *unknown = missing.map(ToString::to_string).collect();
+            unknown.sort_unstable();
+            unknown.dedup();
             let changed = machine.observe(now.ms, &read);
             transitions.extend(changed.map(|changed| (name.clone(), changed)));
         }
@@ -176,6 +192,7 @@ impl Board {
                 level: standing.level,
                 reason: standing.reason.clone(),
                 since_unix_ms: now.unix_ms.saturating_sub(age_ms),
+                unknown: entry.unknown.clone(),
             };
             (name.clone(), published)
         };
@@ -195,16 +212,19 @@ pub(super) fn key(source: &MetricSource) -> SourceKey {
     (source.provider.clone(), source.path.clone())
 }
 
-/// Names of the metrics that conditions read.
-fn metrics(spec: &Degradation) -> Vec<String> {
+/// What conditions read, once for each place.
+fn readings(spec: &Degradation) -> impl Iterator<Item = &Reading> {
     let conditions = spec.steps.iter().filter_map(|step| step.conditions.as_ref());
     let both = conditions.flat_map(|one| std::iter::once(&one.enter).chain(&one.leave));
-    let names =
-        both.flat_map(|condition| condition.readings()).filter_map(|reading| match reading {
-            Reading::Metric { selector, .. } => Some(selector.name.clone()),
-            Reading::BreakerOpen | Reading::ToolTimeouts => None,
-        });
-    names.collect()
+    both.flat_map(|condition| condition.readings())
+}
+
+/// Names of the metrics that conditions read.
+fn metrics(spec: &Degradation) -> impl Iterator<Item = String> {
+    readings(spec).filter_map(|reading| match reading {
+        Reading::Metric { selector, .. } => Some(selector.name.clone()),
+        Reading::BreakerOpen | Reading::ToolTimeouts => None,
+    })
 }
 
 /// What is known of a reading. Of a metric that only some of the sources tell of late, what they tell.

@@ -76,7 +76,6 @@ fn world(leads: bool, answers: Vec<Result<Vec<u8>, &'static str>>) -> World {
     let degrade = Arc::new(Degrade {
         board: Mutex::default(),
         levels: watch::Sender::new(Arc::default()),
-        news: Notify::new(),
         began: Instant::now(),
     });
     let scraper = Played { answers: Mutex::new(answers.into()), asked: asked.clone() };

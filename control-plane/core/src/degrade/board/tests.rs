@@ -66,11 +66,13 @@ fn b4_breakers_and_memory_together() {
     board.configure(&specs(TEXT), at(0));
     scraped(&mut board, "a", "mem 0.99", 0);
     assert_eq!(levels(&mut board, 0), [2, 0], "of breakers nothing is known");
+    assert_eq!(board.levels(at(0))["memory"].unknown, ["breaker_open"]);
     let of = |model: &str, open| Breaker { model: model.into(), open };
     board.breakers(vec![of("other", true), of("qwen", false)], at(1));
     assert_eq!(levels(&mut board, 1), [2, 0], "another model's is open");
     board.breakers(vec![of("qwen", true), of("qwen", false)], at(2));
     assert_eq!(levels(&mut board, 2), [3, 0]);
+    assert!(board.levels(at(2))["memory"].unknown.is_empty());
     scraped(&mut board, "a", "mem 0.99", BREAKERS_KEPT_MS + 3);
     assert_eq!(levels(&mut board, BREAKERS_KEPT_MS + 3), [3, 0], "unknown ends nothing");
 }
