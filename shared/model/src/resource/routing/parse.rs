@@ -117,8 +117,8 @@ fn when(spec: Option<&pb::RoutingWhen>, path: &Path, found: &mut Violations) -> 
         stream: spec.stream,
         languages,
         scripts,
-        keywords: text(keywords, path.field("keywords"), found),
-        pattern: text(pattern, path.field("pattern"), found),
+        keywords: text(keywords, path.field("keywords"), "give some words", found),
+        pattern: text(pattern, path.field("pattern"), "see docs.rs/regex for its syntax", found),
         headers: headers(&spec, &path.field("headers"), found),
         tenants: spec.tenants,
         keys: spec.keys,
@@ -128,12 +128,13 @@ fn when(spec: Option<&pb::RoutingWhen>, path: &Path, found: &mut Violations) -> 
 fn text(
     parsed: Option<Result<TextPattern, String>>,
     path: Path,
+    hint: &str,
     found: &mut Violations,
 ) -> Option<TextPattern> {
     match parsed? {
         Ok(pattern) => Some(pattern),
         Err(what) => {
-            add(found, path, &what, "see docs.rs/regex for what an expression may be");
+            add(found, path, &what, hint);
             None
         }
     }
