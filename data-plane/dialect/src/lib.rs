@@ -29,6 +29,7 @@ pub mod registry;
 pub mod sigv4;
 pub mod splice;
 pub mod sse;
+pub mod strip;
 mod wait;
 
 pub use auth::{AuthError, AuthScheme, AwsKey, Exchange, Proof};

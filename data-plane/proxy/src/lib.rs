@@ -6,16 +6,18 @@
 //! [`report`]. [`pipeline`] is that order on one screen. Beside it, [`sync`] keeps the policy
 //! current, [`quota`] holds leases on the limits of the fleet, [`pool`] knows how provider keys stand,
 //! [`usage`] writes down and reports what was used, and [`server`] owns sockets. [`probe`] finds out
-//! how an upstream really behaves.
+//! how an upstream really behaves. [`tasks`] is routing by what a request looks like, [`degraded`] what is
+//! taken away from one.
 
 pub mod accept;
 pub mod admit;
 pub mod attempt;
 pub mod body;
+pub mod degraded;
 pub mod estimate;
 pub mod group;
 pub mod identify;
-mod limited;
+pub mod limited;
 pub mod media;
 pub mod metrics;
 pub mod models;
@@ -34,9 +36,11 @@ pub mod server;
 pub mod settle;
 pub mod sync;
 pub mod target;
+pub mod tasks;
 pub mod trace;
 pub mod upstream;
 pub mod usage;
+mod visible;
 
 pub use pipeline::Gateway;
 pub use policy::Policy;

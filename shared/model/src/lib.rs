@@ -3,6 +3,7 @@
 
 pub mod calendar;
 pub mod document;
+pub mod expression;
 pub mod name;
 pub mod outcome;
 pub mod path;

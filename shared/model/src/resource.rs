@@ -4,6 +4,7 @@
 pub mod api_key;
 pub mod breaker;
 pub mod credential;
+pub mod degradation;
 pub mod force;
 pub mod form;
 pub mod limit;
@@ -11,6 +12,7 @@ pub mod model;
 pub mod overrides;
 pub mod provider;
 pub mod retry;
+pub mod routing;
 pub mod tenant;
 
 use prost::Message;
@@ -20,12 +22,14 @@ use sluicegate_proto::resource::v1::{self as pb, resource::Spec};
 pub use api_key::ApiKey;
 pub use breaker::{Breaker, Capacity};
 pub use credential::{Credential, SecretSource};
+pub use degradation::Degradation;
 pub use force::{Force, Forced};
 pub use limit::Limit;
 pub use model::{Model, NamePattern, Target};
 pub use overrides::Override;
 pub use provider::{HttpVersion, KeyPool, LastResort, Provider, Timeouts};
 pub use retry::{Again, Fallback, Retry};
+pub use routing::Routing;
 pub use tenant::{Priority, Tenant};
 
 use crate::{
@@ -47,6 +51,7 @@ pub enum Resource {
     Limit(Limit),
     Override(Override),
     Force(Force),
+    Degradation(Degradation),
 }
 
 impl Resource {
@@ -68,7 +73,10 @@ impl Resource {
             Some(Spec::Limit(spec)) => limit::parse(spec, &mut found).map(Self::Limit),
             Some(Spec::Override(spec)) => overrides::parse(spec, &mut found).map(Self::Override),
             Some(Spec::Force(spec)) => force::parse(spec, &mut found).map(Self::Force),
-            Some(Spec::Degradation(_) | Spec::Access(_)) | None => None,
+            Some(Spec::Degradation(spec)) => {
+                degradation::parse(spec, &mut found).map(Self::Degradation)
+            }
+            Some(Spec::Access(_)) | None => None,
         };
         match parsed {
             Some(resource) => found.of(&reference).or(resource),
@@ -87,6 +95,7 @@ impl Resource {
             Self::Limit(spec) => ResourceRef::new(Kind::Limit, &spec.name),
             Self::Override(spec) => ResourceRef::new(Kind::Override, &spec.name),
             Self::Force(spec) => ResourceRef::new(Kind::Force, &spec.name),
+            Self::Degradation(spec) => ResourceRef::new(Kind::Degradation, &spec.name),
         }
     }
 }
@@ -99,7 +108,7 @@ pub fn reference_of(wire: &pb::Resource) -> Result<ResourceRef, Violation> {
     match schema_kind(wire) {
         Some(kind) => Ok(ResourceRef::new(kind, name_of(wire))),
         None => Err(Violation::new(Path::root(), "the resource is empty").hint(
-            "set exactly one of provider, credential, model, tenant, api_key, limit, override, force",
+            "set exactly one of provider, credential, model, tenant, api_key, limit, override, force, degradation",
         )),
     }
 }

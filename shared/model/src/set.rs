@@ -1,5 +1,7 @@
 //! All resources together: names that exist, no cycles, no name that means two things.
 
+mod routed;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sluicegate_proto::resource::v1 as pb;
@@ -96,6 +98,7 @@ impl ResourceSet {
                     Forced::NoRetries => Vec::new(),
                 },
                 Resource::Limit(spec) => self.check_scope(spec),
+                Resource::Degradation(spec) => self.check_degradation(spec),
                 Resource::Provider(_) => Vec::new(),
             };
             found.extend(dangling.into_iter().map(|violation| violation.of(reference)));
@@ -164,7 +167,7 @@ impl ResourceSet {
             }
             self.dangling(path, Kind::Model, name)
         });
-        targets.chain(fallbacks).collect()
+        targets.chain(fallbacks).chain(self.check_routing(model)).collect()
     }
 
     /// Does a model have `to` among its fallbacks, or those of its fallbacks, and so on?

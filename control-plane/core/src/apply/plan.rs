@@ -335,7 +335,8 @@ fn references(resource: &Resource) -> Vec<(Path, ResourceRef)> {
             };
             let fallback = |(path, name): (Path, &str)| (path, ResourceRef::new(Kind::Model, name));
             let fallbacks = spec.fallback.named().into_iter().map(fallback);
-            spec.targets.iter().enumerate().map(target).chain(fallbacks).collect()
+            let routed = spec.routing.iter().flat_map(|routing| routing.references());
+            spec.targets.iter().enumerate().map(target).chain(fallbacks).chain(routed).collect()
         }
         Resource::Tenant(spec) => {
             let parent = spec.parent.iter();
@@ -362,6 +363,7 @@ fn references(resource: &Resource) -> Vec<(Path, ResourceRef)> {
             }
             Forced::NoRetries => Vec::new(),
         },
+        Resource::Degradation(spec) => spec.references(),
     }
 }
 

@@ -71,6 +71,10 @@ fn belongs(stored: &Stored, tenant: &str, provider: &str) -> bool {
             Forced::Breaker { provider: of, .. } => is(provider, of),
             Forced::NoRetries => false,
         },
+        Resource::Degradation(spec) => {
+            spec.tenants.iter().any(|of| is(tenant, of))
+                || spec.sources.iter().any(|source| is(provider, &source.provider))
+        }
     }
 }
 

@@ -195,7 +195,8 @@ fn build(
             | Resource::Credential(_)
             | Resource::Tenant(_)
             | Resource::Limit(_)
-            | Resource::Override(_) => {}
+            | Resource::Override(_)
+            | Resource::Degradation(_) => {}
             Resource::Force(spec) => match spec.what {
                 Forced::NoRetries => {
                     let until = spec.expires_unix_ms.unwrap_or(u64::MAX);

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use sluicegate_proto::resource::v1 as pb;
 
-use super::retry::{self, Fallback, Retry};
+use super::{
+    retry::{self, Fallback, Retry},
+    routing::{self, Routing},
+};
 use crate::{
     name::is_model_name,
     path::Path,
@@ -25,6 +28,8 @@ pub struct Model {
     pub max_ejected: f64,
     pub fallback: Fallback,
     pub when_unavailable: WhenUnavailable,
+    /// Other models that answer, by what a request looks like.
+    pub routing: Option<Box<Routing>>,
     pub owned_by: String,
     /// Sums are in millionths of a unit; the model's own weight is in them.
     pub units: TokenRates,
@@ -224,6 +229,10 @@ pub(super) fn parse(spec: &pb::Model, found: &mut Violations) -> Option<Model> {
         max_ejected: spec.max_ejected.unwrap_or(0.5),
         fallback: retry::fallback(spec.fallback.as_ref()),
         when_unavailable: when_unavailable(spec.when_unavailable.as_ref()),
+        routing: spec
+            .routing
+            .as_ref()
+            .map(|routing| Box::new(routing::parse(routing, &spec.name, found))),
         owned_by: if spec.owned_by.is_empty() {
             "sluicegate".into()
         } else {
