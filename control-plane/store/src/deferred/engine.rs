@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Jobs whose time came that one operation sees to, beside what it is for.
-const MAX_DUE: usize = 100;
+pub(crate) const MAX_DUE: usize = 100;
 
 /// The store's time, which only goes forward: by as much as the clock of its host, but never by more
 /// than [`MAX_STEP_MS`] from one operation to the next.

@@ -27,6 +27,8 @@ macro_rules! for_every_promise_of_deferred {
 }
 
 mod embedded;
+mod faults;
 mod fixture;
 mod model;
+mod redis;
 mod suite;
