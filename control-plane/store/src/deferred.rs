@@ -105,7 +105,7 @@ pub struct Job {
     pub owner: String,
     /// A second job of the same owner with the same key is the first one. Empty: none.
     pub idempotency_key: String,
-    /// Which queue it waits in, at most 256 bytes without control characters.
+    /// Which queue it waits in, at most 1280 bytes without control characters.
     pub queue: String,
     /// What is to be run; opaque. Gone when the job has ended.
     pub body: Bytes,

@@ -6,6 +6,8 @@ use crate::StoreError;
 const ID_BYTES: usize = 64;
 const OWNER_BYTES: usize = 512;
 const NAME_BYTES: usize = 256;
+/// A provider and a model of any name fit.
+const QUEUE_BYTES: usize = 1_280;
 
 /// Refuses a job that is too large or whose names cannot be kept. `store` is named in the error.
 pub(crate) fn job(
@@ -16,7 +18,7 @@ pub(crate) fn job(
     id(store, &job.id)?;
     name(store, "the owner of a job", &job.owner, 1, OWNER_BYTES)?;
     name(store, "the idempotency key of a job", &job.idempotency_key, 0, NAME_BYTES)?;
-    name(store, "the queue of a job", &job.queue, 1, NAME_BYTES)?;
+    name(store, "the queue of a job", &job.queue, 1, QUEUE_BYTES)?;
     size("the body of a job", job.body.len(), limits.body_bytes)?;
     size("the note of a job", job.meta.len(), limits.meta_bytes)
 }
@@ -32,7 +34,7 @@ pub(crate) fn claim(store: &'static str, claim: &Claim) -> Result<(), StoreError
     claim
         .queues
         .iter()
-        .try_for_each(|(queue, _)| name(store, "the queue of a claim", queue, 1, NAME_BYTES))
+        .try_for_each(|(queue, _)| name(store, "the queue of a claim", queue, 1, QUEUE_BYTES))
 }
 
 /// Refuses what is no id of a job.

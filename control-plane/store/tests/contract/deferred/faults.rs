@@ -247,6 +247,58 @@ async fn b2_durable_is_what_is_on_disk() {
     }
 }
 
+/// Passes bytes on to a server, and answers WAITAOF in its place, as newer ones do.
+async fn newer(to: String, answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(task::spawn("newer", async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let mut far = TcpStream::connect(&to).await.unwrap();
+            drop(task::spawn("newer-connection", async move {
+                let (mut asked, mut answered) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
+                loop {
+                    let (from_far, bytes) = tokio::select! {
+                        read = near.read(&mut asked) => (false, &asked[..read.unwrap_or(0)]),
+                        read = far.read(&mut answered) => (true, &answered[..read.unwrap_or(0)]),
+                    };
+                    let passed_on = if bytes.is_empty() {
+                        return;
+                    } else if from_far {
+                        near.write_all(bytes).await
+                    } else if bytes.starts_with(b"*4\r\n$7\r\nWAITAOF") {
+                        near.write_all(answer.as_bytes()).await
+                    } else {
+                        far.write_all(bytes).await
+                    };
+                    passed_on.unwrap();
+                }
+            }));
+        }
+    }));
+    format!("redis://{address}/0")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b2_newer_servers_are_asked_whether_it_is_on_disk() {
+    let server = Server::start().await;
+    let to = server.url().trim_start_matches("redis://").trim_end_matches("/0").to_owned();
+    for (answer, durable) in [
+        ("*2\r\n:1\r\n:0\r\n", true),
+        // It was not done in time; it keeps no file.
+        ("*2\r\n:0\r\n:0\r\n", false),
+        ("-ERR WAITAOF cannot be used when appendonly is disabled.\r\n", false),
+    ] {
+        let url = newer(to.clone(), answer).await;
+        let config = RedisConfig { timeouts: hasty(), ..RedisConfig::new([url]) };
+        let jobs = RedisDeferred::connect(config, LIMITS).await.unwrap();
+        // Many at once are one question.
+        let asked: Vec<_> = (0..20).map(|n| job(&format!("j{n}"), "q")).collect();
+        for kept in futures_util::future::join_all(asked.iter().map(|job| jobs.put(job))).await {
+            assert_eq!(kept.unwrap().durable, durable, "{answer:?}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_away_is_told_at_once() {
     let server = Server::start().await;

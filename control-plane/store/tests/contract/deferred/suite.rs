@@ -359,7 +359,7 @@ pub async fn names_that_cannot_be_kept_are_refused<F: DeferredFixture>() {
         job(&"x".repeat(65), "q"),
         job("a", ""),
         job("a", "q\u{1f}"),
-        job("a", &"q".repeat(257)),
+        job("a", &"q".repeat(1_281)),
         Job { owner: String::new(), ..job("a", "q") },
         Job { idempotency_key: "\n".into(), ..job("a", "q") },
     ] {
