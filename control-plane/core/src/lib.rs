@@ -4,6 +4,7 @@
 
 pub mod apply;
 pub mod auth;
+pub mod deferred;
 pub mod desired;
 mod error;
 pub mod fleet;
@@ -24,6 +25,7 @@ pub mod usage;
 
 pub use apply::{Applier, Change, Desire, Difference, Outcome, Request};
 pub use auth::{Auth, Issued, Role, Tokens};
+pub use deferred::Deferred;
 pub use desired::{Changes, Desired};
 pub use error::{CoreError, Moved};
 pub use fleet::{DataPlane, Fleet, Progress, Session};
