@@ -195,3 +195,25 @@ impl Service<Name> for Judging {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn b2_a_name_is_judged_by_what_it_stands_for() {
+        let loopback = Allowed(vec!["127.0.0.0/8".parse().unwrap()]);
+        for (allowed, encrypted, may) in [
+            (Allowed::default(), true, false),
+            (Allowed::default(), false, false),
+            (loopback.clone(), true, true),
+            (loopback, false, true),
+        ] {
+            let mut judging = Judging { allowed, encrypted };
+            let found = judging.call("localhost".parse().unwrap()).await;
+            let found = found.map(|addresses| addresses.collect::<Vec<_>>());
+            assert_eq!(found.is_ok(), may, "{found:?}");
+            assert!(found.into_iter().flatten().all(|address| address.is_ipv4()));
+        }
+    }
+}
