@@ -38,12 +38,15 @@ pub struct RedisDeferred {
 }
 
 impl RedisDeferred {
-    /// Connects, as [`super::RedisLedger::connect`] does and with the same errors. It has connections
-    /// of its own, so that large bodies and slow disks hold up no limits.
+    /// Connects. A server that does not answer now is used as soon as it does. It has connections of
+    /// its own, so that large bodies and slow disks hold up no limits.
+    ///
+    /// # Errors
+    /// When something is set up wrongly, as for [`super::RedisLedger::connect`].
     pub async fn connect(config: RedisConfig, limits: DeferredLimits) -> Result<Self, StoreError> {
         let servers = config.servers().await?;
         let keys = calls::keys(&config.prefix);
-        let link = Link::start(servers.clone(), config.prefix.clone(), config.timeouts).await?;
+        let link = Link::begin(servers.clone(), config.prefix.clone(), config.timeouts).await?;
         let sync = Sync::start(servers, &config).await?;
         let supervisor = AbortOnDrop(task::spawn("redis-deferred", link.clone().supervise()));
         Ok(Self { link, sync, keys, limits, _supervisor: supervisor })

@@ -43,7 +43,7 @@ impl Sync {
         servers: Vec<Server>,
         config: &RedisConfig,
     ) -> Result<Self, StoreError> {
-        let link = Link::start(servers, config.prefix.clone(), config.timeouts).await?;
+        let link = Link::begin(servers, config.prefix.clone(), config.timeouts).await?;
         let supervisor = AbortOnDrop(task::spawn("redis-deferred-sync", link.clone().supervise()));
         let mark = format!("{}d:{{deferred}}:mark", config.prefix);
         let (asked, found) = (AtomicU64::new(0), Mutex::default());

@@ -63,8 +63,9 @@ struct Told {
 }
 
 /// Puts, runs and delivers `count` jobs while faults go on around it. Everybody says everything until
-/// it is answered, sometimes twice; some runners die with what they have.
-async fn run(jobs: &dyn Deferred, count: u32, seed: u64) {
+/// it is answered, sometimes twice; some runners die with what they have. Says how many jobs were run
+/// more than once.
+async fn run(jobs: &dyn Deferred, count: u32, seed: u64) -> usize {
     let told = Mutex::new(Told::default());
     let is_over = || told.lock().unwrap().delivered.len() == count as usize;
     let putting = async {
@@ -153,8 +154,7 @@ async fn run(jobs: &dyn Deferred, count: u32, seed: u64) {
         assert_eq!(Some(&result), told.recorded.get(&id), "the first result stands");
     }
     assert_eq!(insist(|| jobs.counts()).await, []);
-    let more = told.runs.values().filter(|runs| **runs > 1).count();
-    println!("seed {seed}: {count} jobs, {more} of them run more than once");
+    told.runs.values().filter(|runs| **runs > 1).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -174,11 +174,12 @@ async fn b2_a_server_that_is_killed_again_and_again_loses_nothing() {
         kills
     };
     let working = async {
-        run(&jobs, 400, 1).await;
+        let again = run(&jobs, 400, 1).await;
         over.store(true, Ordering::Release);
+        again
     };
-    let (kills, ()) = tokio::join!(killing, working);
-    println!("{kills} times killed");
+    let (kills, again) = tokio::join!(killing, working);
+    println!("{kills} times killed, {again} of 400 jobs run more than once");
     assert!(kills >= 3, "{kills}");
 }
 
@@ -226,7 +227,8 @@ async fn b2_answers_that_are_lost_are_given_again() {
         let prefix = format!("s{seed}:");
         let config = RedisConfig { timeouts: hasty(), prefix, ..RedisConfig::new([url]) };
         let jobs = RedisDeferred::connect(config, ROOMY).await.unwrap();
-        run(&jobs, 300, seed).await;
+        let again = run(&jobs, 300, seed).await;
+        println!("seed {seed}: {again} of 300 jobs run more than once");
     }
 }
 
@@ -297,6 +299,24 @@ async fn b2_newer_servers_are_asked_whether_it_is_on_disk() {
             assert_eq!(kept.unwrap().durable, durable, "{answer:?}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_comes_later_is_used_then() {
+    let server = Server::prepare(&SYNCED);
+    let config = RedisConfig { timeouts: hasty(), ..RedisConfig::new([server.url()]) };
+    let jobs = RedisDeferred::connect(config, LIMITS).await.unwrap();
+    let late = job("a", "q");
+    let error = jobs.put(&late).await.unwrap_err();
+    assert!(matches!(error, DeferredError::Store(_)), "{error}");
+    server.run().await;
+    let kept = loop {
+        let kept = insist(|| jobs.put(&late)).await;
+        if kept.durable {
+            break kept;
+        }
+    };
+    assert!(matches!(kept.answer, Put::Stored | Put::Existing(_)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
