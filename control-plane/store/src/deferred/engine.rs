@@ -1,8 +1,10 @@
 //! The jobs of a store in memory: what every operation does, without bodies, results or I/O. The
 //! scripts of the Redis store do the same, in the same order.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod jobs;
 
+pub(crate) use self::jobs::Change;
+use self::jobs::Jobs;
 use super::{
     Bound, Cancelled, Claim, DeferredLimits, DeliveryOutcome, Finished, Held, Job, JobState,
     MAX_STEP_MS, Put, QueueCount, check, record::Record,
@@ -66,35 +68,21 @@ pub struct Standing {
     pub left_ms: u64,
 }
 
-/// Every job there is. All that is looked for is found by an index, and every index follows from the
-/// records.
+/// Every job there is, and what can be done with them.
 #[derive(Debug, Default)]
 pub struct Engine {
-    jobs: HashMap<String, Record>,
-    by_key: HashMap<(String, String), String>,
-    /// What is to be claimed, by queue and place.
-    ready: BTreeSet<(String, u64, String)>,
-    timers: BTreeSet<(u64, String)>,
-    deliveries: BTreeSet<(u64, String)>,
-    /// What runs, by node and call.
-    claims: BTreeSet<(String, String, String)>,
-    /// Waiting and running.
-    queues: BTreeMap<String, (u64, u64)>,
-    bytes: u64,
-    seq: u64,
-    /// What the records were before the present operation, in the order of changes.
-    changed: Vec<(String, Option<Record>)>,
+    jobs: Jobs,
 }
 
 impl Engine {
     /// An operation begins: what the one before has changed is so for good. What time has brought is
     /// seen to.
     pub fn begin(&mut self, now_ms: u64) {
-        self.changed.clear();
-        let due = self.timers.iter().take_while(|(at_ms, _)| *at_ms <= now_ms);
+        self.jobs.begin();
+        let due = self.jobs.timers.iter().take_while(|(at_ms, _)| *at_ms <= now_ms);
         let due: Vec<String> = due.take(MAX_DUE).map(|(_, id)| id.clone()).collect();
         for id in due {
-            let Some(mut record) = self.jobs.get(&id).cloned() else { continue };
+            let Some(mut record) = self.jobs.all.get(&id).cloned() else { continue };
             let over = record.end_ms <= now_ms;
             match record.state {
                 JobState::Waiting | JobState::Running if over => {
@@ -105,41 +93,41 @@ impl Engine {
                     record.at_ms = 0;
                 }
                 JobState::Done | JobState::Cancelled | JobState::Expired => {
-                    self.set(&id, None);
+                    self.jobs.set(&id, None);
                     continue;
                 }
             }
-            self.set(&id, Some(record));
+            self.jobs.set(&id, Some(record));
         }
     }
 
     /// Keeps a job, or says which bound it is over.
     pub fn put(&mut self, job: &Job, limits: &DeferredLimits, now_ms: u64) -> Result<Put, Bound> {
-        if self.jobs.contains_key(&job.id) {
+        if self.jobs.all.contains_key(&job.id) {
             return Ok(Put::Existing(job.id.clone()));
         }
         if !job.idempotency_key.is_empty() {
             let key = (job.owner.clone(), job.idempotency_key.clone());
-            if let Some(id) = self.by_key.get(&key) {
+            if let Some(id) = self.jobs.by_key.get(&key) {
                 return Ok(Put::Existing(id.clone()));
             }
         }
-        let (waiting, running) = self.queues.get(&job.queue).copied().unwrap_or_default();
+        let (waiting, running) = self.jobs.queues.get(&job.queue).copied().unwrap_or_default();
         let (meta_bytes, blob_bytes) = (job.meta.len() as u64, job.body.len() as u64);
         if waiting + running >= limits.queue_jobs {
             return Err(Bound::QueueJobs);
         }
-        if self.jobs.len() as u64 >= limits.jobs {
+        if self.jobs.all.len() as u64 >= limits.jobs {
             return Err(Bound::Jobs);
         }
-        if self.bytes.saturating_add(meta_bytes + blob_bytes) > limits.bytes {
+        if self.jobs.bytes.saturating_add(meta_bytes + blob_bytes) > limits.bytes {
             return Err(Bound::Bytes);
         }
         let record = Record {
             owner: job.owner.clone(),
             key: job.idempotency_key.clone(),
             queue: job.queue.clone(),
-            seq: self.seq + 1,
+            seq: self.jobs.seq + 1,
             state: JobState::Waiting,
             attempt: 0,
             node: String::new(),
@@ -155,7 +143,7 @@ impl Engine {
             meta_bytes,
             blob_bytes,
         };
-        self.set(&job.id, Some(record));
+        self.jobs.set(&job.id, Some(record));
         Ok(Put::Stored)
     }
 
@@ -164,7 +152,7 @@ impl Engine {
         let until_ms = now_ms.saturating_add(check::time(claim.lease_ms));
         let (node, call) = (&claim.node, &claim.call);
         let from = (node.clone(), call.clone(), String::new());
-        let before = self.claims.range(from..);
+        let before = self.jobs.claims.range(from..);
         let before: Vec<String> = before
             .take_while(|(by, in_call, _)| by == node && in_call == call)
             .map(|(_, _, id)| id.clone())
@@ -178,11 +166,11 @@ impl Engine {
         let (mut given, mut bytes) = (Vec::new(), 0_u64);
         for (queue, most) in &claim.queues {
             for _ in 0..*most {
-                let first = self.ready.range((queue.clone(), 0, String::new())..).next();
+                let first = self.jobs.ready.range((queue.clone(), 0, String::new())..).next();
                 let Some((_, _, id)) = first.filter(|(of, _, _)| of == queue).cloned() else {
                     break;
                 };
-                let size = self.jobs.get(&id).map_or(0, Record::bytes);
+                let size = self.jobs.all.get(&id).map_or(0, Record::bytes);
                 bytes = bytes.saturating_add(size);
                 let is_full = given.len() >= check::jobs(usize::MAX);
                 if is_full || (!given.is_empty() && bytes > limits.claim_bytes) {
@@ -202,7 +190,7 @@ impl Engine {
         until_ms: u64,
         now_ms: u64,
     ) -> Option<Given> {
-        let mut record = self.jobs.get(id)?.clone();
+        let mut record = self.jobs.all.get(id)?.clone();
         if let Some((node, call)) = to {
             record.state = JobState::Running;
             record.attempt += 1;
@@ -217,7 +205,7 @@ impl Engine {
             owner: record.owner.clone(),
             age_ms: now_ms.saturating_sub(record.created_ms),
         };
-        self.set(id, Some(record));
+        self.jobs.set(id, Some(record));
         Some(given)
     }
 
@@ -226,7 +214,7 @@ impl Engine {
         let Some(mut record) = self.held(id, attempt) else { return Held::No };
         record.state = JobState::Running;
         record.at_ms = now_ms.saturating_add(check::time(lease_ms));
-        self.set(id, Some(record));
+        self.jobs.set(id, Some(record));
         Held::Yes
     }
 
@@ -237,7 +225,7 @@ impl Engine {
                 let released = record.state == JobState::Waiting && record.node.is_empty();
                 released && record.attempt == attempt && attempt > 0
             };
-            return if self.jobs.get(id).filter(is_released).is_some() {
+            return if self.jobs.all.get(id).filter(is_released).is_some() {
                 Held::Yes
             } else {
                 Held::No
@@ -248,7 +236,7 @@ impl Engine {
         record.call.clear();
         let at_ms = now_ms.saturating_add(check::time(after_ms));
         record.at_ms = if after_ms == 0 { 0 } else { at_ms };
-        self.set(id, Some(record));
+        self.jobs.set(id, Some(record));
         Held::Yes
     }
 
@@ -257,12 +245,12 @@ impl Engine {
         let is_held = |record: &&Record| {
             !record.state.has_ended() && record.attempt == attempt && !record.node.is_empty()
         };
-        self.jobs.get(id).filter(is_held).cloned()
+        self.jobs.all.get(id).filter(is_held).cloned()
     }
 
     /// Ends a job with a result of so many bytes.
     pub fn finish(&mut self, id: &str, attempt: u64, bytes: u64, now_ms: u64) -> Finished {
-        let Some(mut record) = self.jobs.get(id).cloned() else { return Finished::Unknown };
+        let Some(mut record) = self.jobs.all.get(id).cloned() else { return Finished::Unknown };
         if record.state.has_ended() {
             let again = record.state == JobState::Done && record.attempt == attempt;
             return if again { Finished::Recorded } else { Finished::Already };
@@ -270,19 +258,19 @@ impl Engine {
         // Who was given it last matters no more; whose result it is does.
         record.attempt = attempt;
         end(&mut record, JobState::Done, bytes, now_ms);
-        self.set(id, Some(record));
+        self.jobs.set(id, Some(record));
         Finished::Recorded
     }
 
     /// Ends a job without a result.
     pub fn cancel(&mut self, id: &str, now_ms: u64) -> Cancelled {
-        let Some(mut record) = self.jobs.get(id).cloned() else { return Cancelled::Unknown };
+        let Some(mut record) = self.jobs.all.get(id).cloned() else { return Cancelled::Unknown };
         match record.state {
             JobState::Cancelled => Cancelled::Done,
             JobState::Done | JobState::Expired => Cancelled::Already,
             JobState::Waiting | JobState::Running => {
                 end(&mut record, JobState::Cancelled, 0, now_ms);
-                self.set(id, Some(record));
+                self.jobs.set(id, Some(record));
                 Cancelled::Done
             }
         }
@@ -290,10 +278,10 @@ impl Engine {
 
     /// How a job stands.
     pub fn get(&self, id: &str, now_ms: u64) -> Option<Standing> {
-        let record = self.jobs.get(id)?;
+        let record = self.jobs.all.get(id)?;
         let waits = record.state == JobState::Waiting;
         let before = |seq| (record.queue.clone(), seq, String::new());
-        let ahead = || self.ready.range(before(0)..before(record.seq)).count() as u64;
+        let ahead = || self.jobs.ready.range(before(0)..before(record.seq)).count() as u64;
         Some(Standing {
             owner: record.owner.clone(),
             queue: record.queue.clone(),
@@ -314,11 +302,11 @@ impl Engine {
         now_ms: u64,
     ) -> Vec<Due> {
         let until_ms = now_ms.saturating_add(check::time(lease_ms).max(1));
-        let due = self.deliveries.iter().take_while(|(at_ms, _)| *at_ms <= now_ms);
+        let due = self.jobs.deliveries.iter().take_while(|(at_ms, _)| *at_ms <= now_ms);
         let ids: Vec<String> = due.take(check::jobs(most)).map(|(_, id)| id.clone()).collect();
         let (mut given, mut bytes) = (Vec::new(), 0_u64);
         for id in ids {
-            let Some(mut record) = self.jobs.get(&id).cloned() else { continue };
+            let Some(mut record) = self.jobs.all.get(&id).cloned() else { continue };
             bytes = bytes.saturating_add(record.bytes());
             if !given.is_empty() && bytes > limits.claim_bytes {
                 break;
@@ -331,7 +319,7 @@ impl Engine {
                 age_ms: now_ms.saturating_sub(record.ended_ms),
                 state: record.state,
             });
-            self.set(&id, Some(record));
+            self.jobs.set(&id, Some(record));
         }
         given
     }
@@ -339,14 +327,14 @@ impl Engine {
     /// What became of a delivery.
     pub fn delivered(&mut self, id: &str, attempt: u64, outcome: DeliveryOutcome, now_ms: u64) {
         let is_his = |record: &&Record| record.deliver_ms > 0 && record.tries == attempt;
-        let Some(mut record) = self.jobs.get(id).filter(is_his).cloned() else { return };
+        let Some(mut record) = self.jobs.all.get(id).filter(is_his).cloned() else { return };
         record.deliver_ms = match outcome {
             DeliveryOutcome::Over => 0,
             DeliveryOutcome::Again { after_ms } => {
                 now_ms.saturating_add(check::time(after_ms).max(1))
             }
         };
-        self.set(id, Some(record));
+        self.jobs.set(id, Some(record));
     }
 
     /// Queues that have jobs.
@@ -356,79 +344,18 @@ impl Engine {
             waiting: *waiting,
             running: *running,
         };
-        self.queues.iter().map(count).collect()
+        self.jobs.queues.iter().map(count).collect()
     }
 
     /// Takes over a job as it was kept.
     pub(crate) fn load(&mut self, id: &str, record: Record) {
-        self.set(id, Some(record));
-        self.changed.clear();
+        self.jobs.set(id, Some(record));
+        self.jobs.begin();
     }
 
-    /// What the present operation has changed: each job once, as it was before and as it is.
-    pub(crate) fn changes(&self) -> Vec<(&str, Option<&Record>, Option<&Record>)> {
-        let mut seen = BTreeSet::new();
-        let first = self.changed.iter().filter(|(id, _)| seen.insert(id));
-        first.map(|(id, before)| (id.as_str(), before.as_ref(), self.jobs.get(id))).collect()
-    }
-
-    /// As if the present operation had not been.
-    pub(crate) fn undo(&mut self) {
-        for (id, before) in std::mem::take(&mut self.changed).into_iter().rev() {
-            self.set(&id, before);
-        }
-        self.changed.clear();
-    }
-
-    /// The one place that changes a job, and every index with it.
-    fn set(&mut self, id: &str, record: Option<Record>) {
-        let before = self.jobs.remove(id);
-        if let Some(old) = &before {
-            self.index(id, old, false);
-        }
-        if let Some(new) = record {
-            self.index(id, &new, true);
-            self.seq = self.seq.max(new.seq);
-            self.jobs.insert(id.to_owned(), new);
-        }
-        self.changed.push((id.to_owned(), before));
-    }
-
-    fn index(&mut self, id: &str, record: &Record, add: bool) {
-        let Self { by_key, ready, timers, deliveries, claims, queues, bytes, .. } = self;
-        let id = || id.to_owned();
-        if !record.key.is_empty() {
-            let key = (record.owner.clone(), record.key.clone());
-            if add { drop(by_key.insert(key, id())) } else { drop(by_key.remove(&key)) }
-        }
-        if record.is_ready() {
-            keep(ready, (record.queue.clone(), record.seq, id()), add);
-        }
-        keep(timers, (record.timer_ms(), id()), add);
-        if record.deliver_ms > 0 {
-            keep(deliveries, (record.deliver_ms, id()), add);
-        }
-        if record.state == JobState::Running {
-            keep(claims, (record.node.clone(), record.call.clone(), id()), add);
-        }
-        if !record.state.has_ended() {
-            let (waiting, running) = queues.entry(record.queue.clone()).or_default();
-            let count = if record.state == JobState::Running { running } else { waiting };
-            *count = if add { *count + 1 } else { count.saturating_sub(1) };
-            if queues.get(&record.queue) == Some(&(0, 0)) {
-                queues.remove(&record.queue);
-            }
-        }
-        let size = record.bytes();
-        *bytes = if add { bytes.saturating_add(size) } else { bytes.saturating_sub(size) };
-    }
-}
-
-fn keep<T: Ord>(index: &mut BTreeSet<T>, entry: T, add: bool) {
-    if add {
-        index.insert(entry);
-    } else {
-        index.remove(&entry);
+    /// What the present operation has changed, each job once.
+    pub(crate) fn changes(&self) -> Vec<Change<'_>> {
+        self.jobs.changes()
     }
 }
 

@@ -42,6 +42,24 @@ struct Open {
     clock: Clock,
     /// The newest time in the file.
     written_ms: u64,
+    /// Writing failed: nobody knows whether what is in memory is in the file.
+    in_doubt: bool,
+}
+
+impl Open {
+    /// Everything as it is in the file, when the host's clock says `host_ms`.
+    fn read(shared: &Shared, host_ms: u64) -> Result<Self, StoreError> {
+        let found = shared.file.write(table::open)?;
+        let mut engine = Engine::default();
+        for (id, record) in found.jobs {
+            engine.load(&id, record);
+        }
+        for id in found.unreadable {
+            tracing::error!(id, "a deferred request in the state file cannot be read; it is left");
+        }
+        let clock = Clock::new(found.time_ms, host_ms);
+        Ok(Self { engine, clock, written_ms: found.time_ms, in_doubt: false })
+    }
 }
 
 impl EmbeddedStore {
@@ -73,20 +91,11 @@ impl Drop for Desk {
 
 impl Desk {
     fn open(shared: Arc<Shared>, limits: DeferredLimits) -> Result<Self, StoreError> {
-        let found = shared.file.write(table::open)?;
-        let mut engine = Engine::default();
-        for (id, record) in found.jobs {
-            engine.load(&id, record);
-        }
-        for id in found.unreadable {
-            tracing::error!(id, "a deferred request in the state file cannot be read; it is left");
-        }
-        let clock = Clock::new(found.time_ms, 0);
-        let open = Mutex::new(Open { engine, clock, written_ms: found.time_ms });
+        let open = Mutex::new(Open::read(&shared, 0)?);
         Ok(Self { shared, limits, open, opened: Instant::now() })
     }
 
-    /// Does one operation: what it changes is in the file, or has not happened.
+    /// Does one operation: what it changes is in the file before it is answered.
     fn operate<T, E>(
         &self,
         act: impl FnOnce(&mut Engine, u64) -> Result<T, E>,
@@ -94,6 +103,9 @@ impl Desk {
     ) -> Result<Result<T, E>, StoreError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if open.in_doubt {
+            *open = Open::read(&self.shared, passed)?;
+        }
         let now_ms = open.clock.at(passed);
         open.engine.begin(now_ms);
         let outcome = act(&mut open.engine, now_ms);
@@ -111,7 +123,7 @@ impl Desk {
         match written {
             Ok(()) => open.written_ms = now_ms,
             Err(error) => {
-                open.engine.undo();
+                open.in_doubt = true;
                 return Err(error);
             }
         }
@@ -324,5 +336,47 @@ impl fmt::Debug for EmbeddedDeferred {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.desk.shared.file.path();
         f.debug_struct("EmbeddedDeferred").field("file", &file).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(id: &str) -> Job {
+        Job {
+            id: id.into(),
+            owner: "o".into(),
+            idempotency_key: id.into(),
+            queue: "q".into(),
+            body: Bytes::from_static(b"body"),
+            meta: Bytes::new(),
+            expires_ms: 600_000,
+            keep_ms: 600_000,
+            deliver: false,
+        }
+    }
+
+    /// What a failed write left in memory is given up for what is in the file.
+    #[tokio::test]
+    async fn after_a_failed_write_the_file_is_the_truth() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, _) = EmbeddedStore::open(dir.path()).unwrap();
+        let jobs = store.deferred(DeferredLimits::default()).unwrap();
+        jobs.put(&job("a")).await.unwrap();
+        let now_ms = {
+            let mut open = jobs.desk.open.lock().unwrap();
+            let now_ms = open.clock.at(1);
+            open.engine.begin(now_ms);
+            open.engine.put(&job("b"), &DeferredLimits::default(), now_ms).unwrap();
+            open.engine.cancel("a", now_ms);
+            open.in_doubt = true;
+            now_ms
+        };
+        let status = jobs.get("a").await.unwrap().unwrap();
+        assert_eq!(status.state, JobState::Waiting);
+        assert!(status.age_ms < 60_000 && now_ms < 60_000, "time goes on: {status:?}");
+        assert_eq!(jobs.get("b").await.unwrap(), None);
+        assert_eq!(jobs.put(&job("b")).await.unwrap().answer, Put::Stored);
     }
 }

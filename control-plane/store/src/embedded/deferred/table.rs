@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use redb::{Durability, ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransaction};
 
-use crate::{deferred::record::Record, embedded::table::COUNTERS};
+use crate::{
+    deferred::{engine::Change, record::Record},
+    embedded::table::COUNTERS,
+};
 
 /// What is known of each job.
 const JOBS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("deferred_jobs");
@@ -67,7 +70,7 @@ impl Writing<'_> {
 /// the end of its job, everything with the job.
 pub(super) fn write(
     mut txn: WriteTransaction,
-    changes: &[(&str, Option<&Record>, Option<&Record>)],
+    changes: &[Change<'_>],
     now_ms: u64,
     also: impl FnOnce(&mut Writing<'_>) -> Result<(), redb::Error>,
 ) -> Result<(), redb::Error> {
