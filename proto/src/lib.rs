@@ -52,6 +52,14 @@ pub mod pool {
     }
 }
 
+/// Requests that are run later.
+pub mod deferred {
+    #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
+    pub mod v1 {
+        tonic::include_proto!("sluicegate.deferred.v1");
+    }
+}
+
 /// Administration.
 pub mod admin {
     #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]

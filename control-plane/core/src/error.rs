@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate_model::{ResourceRef, Violations, seal::SealError};
-use sluicegate_store::{Revision, StoreError};
+use sluicegate_store::{Revision, StoreError, deferred::DeferredError};
 
 /// One error for every operation of the control plane; a transport turns it into its own.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +32,12 @@ pub enum CoreError {
     /// The store does not answer, or refuses.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The caller has no such deferred request.
+    #[error("there is no deferred request {id:?} of this caller")]
+    UnknownRequest { id: String },
+    /// A deferred request is too large, or there is no room for it.
+    #[error(transparent)]
+    Deferred(DeferredError),
     /// The store did not answer in the time that the start may take.
     #[error("the configuration store at {location} did not answer within {waited:?}: {last}")]
     StoreAway { location: String, waited: Duration, last: StoreError },
@@ -59,6 +65,17 @@ pub enum CoreError {
 impl From<Violations> for CoreError {
     fn from(violations: Violations) -> Self {
         Self::Invalid(violations)
+    }
+}
+
+impl From<DeferredError> for CoreError {
+    fn from(error: DeferredError) -> Self {
+        match error {
+            DeferredError::Store(StoreError::TooLarge { .. }) | DeferredError::Full { .. } => {
+                Self::Deferred(error)
+            }
+            DeferredError::Store(error) => Self::Store(error),
+        }
     }
 }
 

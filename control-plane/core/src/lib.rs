@@ -4,6 +4,7 @@
 
 pub mod apply;
 pub mod auth;
+pub mod deferred;
 pub mod degrade;
 pub mod desired;
 mod error;
@@ -25,6 +26,7 @@ pub mod usage;
 
 pub use apply::{Applier, Change, Desire, Difference, Outcome, Request};
 pub use auth::{Auth, Issued, Role, Tokens};
+pub use deferred::Deferred;
 pub use degrade::Degrade;
 pub use desired::{Changes, Desired};
 pub use error::{CoreError, Moved};

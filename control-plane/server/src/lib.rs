@@ -1,8 +1,9 @@
-//! The control plane on the network: the admin API, the policy stream, limits and usage, and health
-//! over HTTP.
+//! The control plane on the network: the admin API, the policy stream, limits and usage, deferred
+//! requests and who is told of them, and health over HTTP.
 
 mod admin;
 mod auth;
+mod deferred;
 mod http;
 mod ledger;
 mod metrics;
@@ -15,6 +16,7 @@ mod serve;
 mod start;
 mod status;
 mod usage;
+mod webhook;
 mod wire;
 
 pub use http::serve_starting;

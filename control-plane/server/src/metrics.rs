@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use sluicegate_control_core::{CoreError, Outcome};
-use sluicegate_store::StoreError;
+use sluicegate_store::{StoreError, deferred::QueueCount};
 use sluicegate_telemetry::metric;
 
 pub(crate) use self::ledger::{Call, LedgerLevel, LedgerMetrics};
@@ -28,6 +28,9 @@ pub(crate) struct Metrics {
     data_planes: Gauge,
     store_up: Gauge,
     credentials: Family<CredentialLabels, Gauge>,
+    deferred: Family<QueueLabels, Gauge>,
+    /// Ends of deferred requests that callers' servers were told, by what came of it.
+    pub(crate) webhooks: Family<[(&'static str, &'static str); 1], Counter>,
     /// Limits and usage.
     pub(crate) ledger: LedgerMetrics,
 }
@@ -36,6 +39,13 @@ pub(crate) struct Metrics {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CredentialLabels {
     credential: String,
+    state: &'static str,
+}
+
+/// Labels of queues: as many as have requests.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QueueLabels {
+    queue: String,
     state: &'static str,
 }
 
@@ -50,6 +60,8 @@ pub(crate) struct Levels {
     pub(crate) ledger: LedgerLevel,
     /// Each provider key with its state.
     pub(crate) credentials: Vec<(String, &'static str)>,
+    /// Deferred requests.
+    pub(crate) deferred: Vec<QueueCount>,
 }
 
 impl Metrics {
@@ -67,6 +79,8 @@ impl Metrics {
             data_planes: Gauge::default(),
             store_up: Gauge::default(),
             credentials: Family::default(),
+            deferred: Family::default(),
+            webhooks: Family::default(),
             ledger: LedgerMetrics::default(),
         };
         metrics.registry.register(
@@ -74,7 +88,17 @@ impl Metrics {
             "1 for the state of each provider key",
             metrics.credentials.clone(),
         );
+        metrics.registry.register(
+            "deferred_requests",
+            "Deferred requests that have not ended, by queue",
+            metrics.deferred.clone(),
+        );
         let registry = metrics.registry.sub_registry_with_prefix("control");
+        registry.register(
+            "webhooks",
+            "Attempts to tell the end of a deferred request, by what came of it",
+            metrics.webhooks.clone(),
+        );
         registry.register(
             "changes",
             "Calls that change the configuration, by outcome",
@@ -162,6 +186,13 @@ impl Metrics {
         set(&self.data_planes, levels.data_planes as u64);
         set(&self.store_up, u64::from(levels.store_up));
         self.ledger.set(levels.ledger);
+        self.deferred.clear();
+        for QueueCount { queue, waiting, running } in levels.deferred {
+            for (state, count) in [("waiting", waiting), ("running", running)] {
+                let labels = QueueLabels { queue: queue.clone(), state };
+                set(&self.deferred.get_or_create(&labels), count);
+            }
+        }
         self.credentials.clear();
         for (credential, state) in levels.credentials {
             self.credentials.get_or_create(&CredentialLabels { credential, state }).set(1);

@@ -5,6 +5,7 @@ use std::{future::Future, io, time::Duration};
 use sluicegate_control_core::Role;
 use sluicegate_proto::{
     FILE_DESCRIPTOR_SET, admin::v1::admin_server::AdminServer,
+    deferred::v1::deferred_server::DeferredServer,
     policy::v1::policy_stream_server::PolicyStreamServer, pool::v1::pool_server::PoolServer,
     quota::v1::quota_server::QuotaServer, usage::v1::usage_server::UsageServer,
 };
@@ -24,6 +25,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use crate::{
     admin::AdminService,
     auth::Guarded,
+    deferred::DeferredService,
     http::{self, Health},
     policy::PolicyService,
     pool::PoolService,
@@ -44,10 +46,12 @@ type Admin = Guarded<AdminServer<AdminService>>;
 type Policy = Guarded<PolicyStreamServer<PolicyService>>;
 type Quota = Guarded<QuotaServer<QuotaService>>;
 type Pool = Guarded<PoolServer<PoolService>>;
+type Deferred = Guarded<DeferredServer<DeferredService>>;
 type Usage = Guarded<UsageServer<UsageService>>;
 
 /// What health is told of, by name; the empty one is all of them.
-const SERVICES: [&str; 6] = ["", Admin::NAME, Policy::NAME, Quota::NAME, Usage::NAME, Pool::NAME];
+const SERVICES: [&str; 7] =
+    ["", Admin::NAME, Policy::NAME, Quota::NAME, Usage::NAME, Pool::NAME, Deferred::NAME];
 
 /// Certificate chain and private key, both in PEM.
 #[derive(Clone)]
@@ -76,7 +80,7 @@ pub enum ServeError {
 }
 
 impl ControlPlane {
-    /// Serves the admin API, the policy stream, limits and usage on `grpc`, health and metrics on `http`, until
+    /// Serves the admin API, the policy stream, limits, usage and deferred requests on `grpc`, health and metrics on `http`, until
     /// `shutdown` ends. Then data planes are asked to leave and calls may end, for at most five
     /// seconds.
     ///
@@ -110,6 +114,7 @@ impl ControlPlane {
             ledger: self.ledger.clone(),
             metrics: self.metrics.clone(),
             pool: self.pool.clone(),
+            deferred: self.deferred.clone(),
             replica_id: self.policy.replica_id.clone(),
             stopping: stopping.clone(),
         });
@@ -167,6 +172,10 @@ impl ControlPlane {
         });
         let pool =
             PoolServer::new(PoolService { pool: self.pool.clone(), stopping: stopping.clone() });
+        let deferred =
+            DeferredService { deferred: self.deferred.clone(), stopping: stopping.clone() };
+        let most = deferred.max_message(MAX_MESSAGE);
+        let deferred = DeferredServer::new(deferred).max_decoding_message_size(most);
         let admin = admin
             .max_decoding_message_size(MAX_MESSAGE)
             .accept_compressed(CompressionEncoding::Zstd);
@@ -206,6 +215,7 @@ impl ControlPlane {
             .add_service(Guarded::new(quota, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(usage, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(pool, self.auth.clone(), Role::Node))
+            .add_service(Guarded::new(deferred, self.auth.clone(), Role::Node))
             .add_service(health)
             .add_service(reflection().build_v1().map_err(unreadable)?)
             .add_service(reflection().build_v1alpha().map_err(unreadable)?);

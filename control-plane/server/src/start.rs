@@ -3,22 +3,24 @@
 use std::{sync::Arc, time::Duration};
 
 use sluicegate_control_core::{
-    Applier, Auth, CoreError, Desired, Fleet, History, Issued, LedgerClock, Limits, Pool,
+    Applier, Auth, CoreError, Deferred, Desired, Fleet, History, Issued, LedgerClock, Limits, Pool,
     Publication, Quota, Setback, Tokens, Usage, check_seal_key,
+    deferred::webhook::Allowed,
     probe::Subjects,
     quota::{expiry::OverrideExpiry, standing::Standing},
     secrets::watch::SecretWatch,
     usage::query::Totals,
 };
-use sluicegate_model::{seal::SealKey, secret::Secret};
+use sluicegate_model::{address::Network, seal::SealKey, secret::Secret};
 use sluicegate_protocol::policy::ServerConfig;
-use sluicegate_store::{ConfigStore, ledger::Ledger};
+use sluicegate_store::{ConfigStore, deferred::Deferred as DeferredStore, ledger::Ledger};
 use sluicegate_telemetry::task::AbortOnDrop;
 
 use crate::{
     ledger::Measured,
     metrics::Metrics,
     probe::{Prober, Probes},
+    webhook::Teller,
 };
 
 /// What a control plane is started with.
@@ -45,6 +47,10 @@ pub struct Config {
     pub policy: ServerConfig,
     /// Makes the calls of probes; `None`: there are no probes.
     pub prober: Option<Arc<dyn Prober>>,
+    /// Where requests that are run later are kept; replicas share it. `None`: none are taken.
+    pub deferred: Option<Arc<dyn DeferredStore>>,
+    /// Networks that ends of deferred requests are told in, beside public addresses.
+    pub webhook_allow: Vec<Network>,
 }
 
 impl Config {
@@ -67,6 +73,8 @@ impl Config {
             start_timeout: Duration::from_secs(60),
             policy: ServerConfig::default(),
             prober: None,
+            deferred: None,
+            webhook_allow: Vec::new(),
         }
     }
 }
@@ -90,6 +98,8 @@ pub struct ControlPlane {
     pub(crate) totals: Arc<Totals>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) probes: Arc<Probes>,
+    pub(crate) deferred: Option<Arc<Deferred>>,
+    _telling: Option<AbortOnDrop<()>>,
     _tasks: [AbortOnDrop<()>; 6],
 }
 
@@ -113,6 +123,10 @@ impl ControlPlane {
         let fleet = Fleet::new();
         let (publication, publishing) =
             Publication::start(desired.clone(), seal_key.clone(), fleet.clone());
+        let deferred = config.deferred.map(|store| {
+            let allowed = Allowed(config.webhook_allow);
+            Arc::new(Deferred::new(store, seal_key.clone(), allowed))
+        });
         let applier = Arc::new(Applier::new(store.clone(), desired.clone(), seal_key.clone()));
         let subjects = Subjects::new(desired.clone(), seal_key.clone());
         let secrets = SecretWatch::new(desired.clone(), applier.clone(), seal_key).start();
@@ -123,6 +137,7 @@ impl ControlPlane {
             Arc::new(Measured::new(config.ledger, metrics.ledger.clone()));
         let clock = Arc::new(LedgerClock::new(ledger.clone()));
         let (pool, keeping) = Pool::start(desired.clone(), ledger.clone());
+        let telling = deferred.as_ref().map(|deferred| Teller::start(deferred.clone(), &metrics));
         let state = desired.snapshot();
         tracing::info!(
             store = store.kind(),
@@ -149,6 +164,8 @@ impl ControlPlane {
             totals: Arc::new(Totals::new(ledger.clone(), clock)),
             pool,
             probes: Arc::new(Probes::new(subjects, config.prober)),
+            deferred,
+            _telling: telling,
             ledger,
             _tasks: [watching, publishing, secrets, expiry, compiling, keeping],
         };

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use sluicegate_control_core::CoreError;
 use sluicegate_model::{Violation, Violations};
-use sluicegate_store::StoreError;
+use sluicegate_store::{StoreError, deferred::DeferredError};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, PreconditionViolation, StatusExt};
 
@@ -15,6 +15,8 @@ const MAX_DETAILS: usize = 6 * 1024;
 const MAX_TEXT: usize = 1024;
 /// When to try again after the store was away.
 const RETRY: Duration = Duration::from_millis(500);
+/// When to try again after there was no room.
+const ROOM: Duration = Duration::from_secs(10);
 
 /// The status for an error.
 pub(crate) fn status(error: CoreError) -> Status {
@@ -52,6 +54,23 @@ pub(crate) fn status(error: CoreError) -> Status {
             let facts = [("asked", asked), ("head", head)];
             reason(Code::OutOfRange, message, "REVISION_AHEAD", &facts)
         }
+        CoreError::UnknownRequest { id } => {
+            let details = ErrorDetails::with_resource_info("deferred", id, "", "");
+            Status::with_error_details(Code::NotFound, message, details)
+        }
+        CoreError::Deferred(DeferredError::Full { bound, limit }) => {
+            let mut details = ErrorDetails::with_retry_info(Some(ROOM));
+            let facts = [("bound", bound.name().to_owned()), ("limit", limit.to_string())];
+            let facts = facts.map(|(name, value)| (name.to_owned(), value));
+            details.set_error_info("DEFERRED_FULL", DOMAIN, HashMap::from(facts));
+            Status::with_error_details(Code::ResourceExhausted, message, details)
+        }
+        CoreError::Deferred(DeferredError::Store(
+            StoreError::TooLarge { actual, limit, .. } | StoreError::TooMany { actual, limit, .. },
+        )) => {
+            let facts = [("actual", actual as u64), ("limit", limit as u64)];
+            reason(Code::InvalidArgument, message, "DEFERRED_TOO_LARGE", &facts)
+        }
         CoreError::Contended { .. } => retryable(Code::Aborted, message, "CONTENDED"),
         CoreError::Store(StoreError::Unavailable { .. }) | CoreError::StoreAway { .. } => {
             retryable(Code::Unavailable, message, "STORE_UNAVAILABLE")
@@ -65,7 +84,10 @@ pub(crate) fn status(error: CoreError) -> Status {
         }
         CoreError::Store(
             StoreError::Refused { .. } | StoreError::Misconfigured { .. } | StoreError::File { .. },
-        ) => reason(Code::Internal, message, "STORE_REFUSED", &[]),
+        )
+        | CoreError::Deferred(DeferredError::Store(_)) => {
+            reason(Code::Internal, message, "STORE_REFUSED", &[])
+        }
         CoreError::Corrupt { .. } => reason(Code::DataLoss, message, "STORE_CORRUPT", &[]),
         CoreError::BadToken { .. }
         | CoreError::ForeignSealKey
@@ -113,6 +135,12 @@ pub(crate) fn stopping() -> Status {
 pub(crate) fn no_prober() -> Status {
     let message = "this control plane was built without the calls of probes";
     reason(Code::Unimplemented, message.to_owned(), "NO_PROBER", &[])
+}
+
+/// The status for deferred requests where nothing can keep them.
+pub(crate) fn no_deferred() -> Status {
+    let message = "this control plane has no store for deferred requests";
+    reason(Code::Unimplemented, message.to_owned(), "NO_DEFERRED", &[])
 }
 
 /// The status for a second probe at once.
@@ -173,6 +201,7 @@ fn capped(text: &str) -> String {
 mod tests {
     use sluicegate_control_core::Moved;
     use sluicegate_model::{Kind, ResourceRef, path::Path};
+    use sluicegate_store::deferred::Bound;
 
     use super::*;
 
@@ -209,6 +238,17 @@ mod tests {
         let [found] = details.violations.as_slice() else { panic!("{details:?}") };
         assert_eq!(found.subject, "model/m");
         assert_eq!(found.description, "expected version 3, but it has 7");
+    }
+
+    #[test]
+    fn b2_a_full_queue_names_its_bound() {
+        let error = DeferredError::Full { bound: Bound::QueueJobs, limit: 7 };
+        let status = status(CoreError::Deferred(error));
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        let info = status.get_details_error_info().unwrap();
+        assert_eq!((&*info.reason, &*info.metadata["limit"]), ("DEFERRED_FULL", "7"));
+        assert_eq!(info.metadata["bound"], "jobs in the queue");
+        assert_eq!(status.get_details_retry_info().unwrap().retry_delay, Some(ROOM));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The configuration store of a single machine: one crash-safe file.
 
+mod deferred;
 mod expiry;
 mod file;
 mod ledger;
@@ -17,6 +18,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::{sync::watch as channel, task::spawn_blocking, time::timeout};
 
+pub use deferred::EmbeddedDeferred;
 pub use file::Notice;
 use file::StateFile;
 pub use ledger::EmbeddedLedger;
@@ -66,6 +68,8 @@ struct Shared {
     history: u64,
     /// A ledger in the file is open.
     has_ledger: AtomicBool,
+    /// The deferred requests in the file are open.
+    has_deferred: AtomicBool,
 }
 
 impl EmbeddedStore {
@@ -88,6 +92,7 @@ impl EmbeddedStore {
             latest,
             history: config.history,
             has_ledger: AtomicBool::new(false),
+            has_deferred: AtomicBool::new(false),
         });
         let writer = Writer::start(shared.clone())?;
         Ok((Self { shared, writer, limits: config.limits }, notice.into_iter().collect()))

@@ -1,8 +1,9 @@
-//! The ledger of a cluster: Redis. Each operation is one script inside the server, which reads the
+//! The ledger and the deferred requests of a cluster: Redis. Each operation is one script inside the server, which reads the
 //! server's clock; every key that it writes has an expiry.
 
 mod cells;
 mod config;
+mod deferred;
 mod failure;
 mod lease;
 mod link;
@@ -20,6 +21,7 @@ use sluicegate_telemetry::task;
 use tokio::{sync::watch, task::JoinHandle};
 
 pub use config::{RedisConfig, RedisTimeouts, RedisTls};
+pub use deferred::RedisDeferred;
 use failure::unexpected;
 use link::Link;
 

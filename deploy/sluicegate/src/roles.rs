@@ -14,6 +14,7 @@ mod state;
 use std::{convert::Infallible, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use clap::Args;
+use sluicegate_model::address::Network;
 use sluicegate_telemetry::log::LogFormat;
 
 pub(crate) use control_plane::control_plane;
@@ -110,6 +111,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) traffic: TrafficArgs,
     #[command(flatten)]
+    pub(crate) webhooks: WebhookArgs,
+    #[command(flatten)]
     pub(crate) log: LogArgs,
 }
 
@@ -164,16 +167,28 @@ pub(crate) struct ControlPlaneArgs {
     #[command(flatten)]
     pub(crate) redis: RedisArgs,
     #[command(flatten)]
+    pub(crate) webhooks: WebhookArgs,
+    #[command(flatten)]
     pub(crate) log: LogArgs,
+}
+
+/// Who is told what came of deferred requests.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Webhooks")]
+pub(crate) struct WebhookArgs {
+    /// Networks whose servers callers may have told of their deferred requests, also without TLS.
+    /// Without it that is done with https at public addresses alone
+    #[arg(long, value_name = "NETWORK,...", value_delimiter = ',')]
+    pub(crate) webhook_allow: Vec<Network>,
 }
 
 /// The shared ledger.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Redis")]
 pub(crate) struct RedisArgs {
-    /// Redis that replicas share for limits and usage: redis://HOST:PORT/DB, or rediss:// for TLS; of
+    /// Redis that replicas share for limits, usage and deferred requests: redis://HOST:PORT/DB, or rediss:// for TLS; of
     /// several, which must be one Redis and its replicas, the one that takes writes is used. Without
-    /// it they are counted in a file in --state-dir
+    /// it they are kept in a file in --state-dir
     #[arg(long, env = "SLUICEGATE_REDIS", value_name = "URL,...", value_delimiter = ',')]
     pub(crate) redis: Vec<String>,
     /// Where the keys begin

@@ -1,6 +1,7 @@
 //! What both planes mean by their words: resources that are right by construction, their file
 //! form, secrets, outcomes and usage. No I/O and no async.
 
+pub mod address;
 pub mod calendar;
 pub mod document;
 pub mod expression;

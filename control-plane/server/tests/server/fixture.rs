@@ -6,13 +6,14 @@ use sluicegate_control_server::{Config, ControlPlane, Prober, ServeError};
 use sluicegate_model::{seal::SealKey, secret::Secret};
 use sluicegate_proto::{
     admin::v1::{self as pb, admin_client::AdminClient},
+    deferred::v1::deferred_client::DeferredClient,
     pool::v1::pool_client::PoolClient,
     quota::v1::quota_client::QuotaClient,
     resource::v1::{self as resource, resource::Spec, secret_source::Source},
     usage::v1::usage_client::UsageClient,
 };
 use sluicegate_protocol::policy::ServerConfig;
-use sluicegate_store::embedded::EmbeddedStore;
+use sluicegate_store::{deferred::DeferredLimits, embedded::EmbeddedStore};
 use sluicegate_telemetry::task;
 use tempfile::TempDir;
 use tokio::{
@@ -75,12 +76,16 @@ impl Served {
 
     async fn over(dir: &Path, policy: ServerConfig, prober: Option<Arc<dyn Prober>>) -> Self {
         let (store, _) = EmbeddedStore::open(dir).unwrap();
+        drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
         let ledger = Arc::new(store.ledger().unwrap());
+        let deferred = Arc::new(store.deferred(DeferredLimits::default()).unwrap());
         let config = Config {
             admin_token: Some(Secret::new(ADMIN)),
             node_token: Some(Secret::new(NODE)),
             policy,
             prober,
+            deferred: Some(deferred),
+            webhook_allow: vec!["127.0.0.0/8".parse().unwrap()],
             ..Config::new(Arc::new(store), ledger, SealKey::generate().unwrap(), "replica-1")
         };
         let (control_plane, issued) = ControlPlane::start(config).await.unwrap();
@@ -126,6 +131,16 @@ impl Served {
         PoolClient::with_interceptor(self.channel().await, Bearer(token))
     }
 
+    pub(crate) async fn deferred(&self, token: Option<&'static str>) -> Deferred {
+        DeferredClient::with_interceptor(self.channel().await, Bearer(token))
+    }
+
+    /// Everything that is on disk.
+    pub(crate) fn file(&self) -> Vec<u8> {
+        let dir = self._dir.as_ref().unwrap();
+        std::fs::read(dir.path().join("state.redb")).unwrap()
+    }
+
     pub(crate) async fn usage(&self, token: Option<&'static str>) -> Usage {
         UsageClient::with_interceptor(self.channel().await, Bearer(token))
     }
@@ -156,6 +171,7 @@ impl Served {
 
 pub(crate) type Quota = QuotaClient<InterceptedService<Channel, Bearer>>;
 pub(crate) type Pool = PoolClient<InterceptedService<Channel, Bearer>>;
+pub(crate) type Deferred = DeferredClient<InterceptedService<Channel, Bearer>>;
 pub(crate) type Usage = UsageClient<InterceptedService<Channel, Bearer>>;
 pub(crate) type Admin = AdminClient<InterceptedService<Channel, Bearer>>;
 

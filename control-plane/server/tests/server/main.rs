@@ -5,6 +5,7 @@
 
 mod admin;
 mod changes;
+mod deferred;
 mod doors;
 mod fixture;
 mod node;

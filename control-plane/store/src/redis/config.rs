@@ -44,6 +44,8 @@ pub struct RedisTimeouts {
     pub call: Duration,
     /// Reading totals and meters.
     pub read: Duration,
+    /// Operations on deferred requests, which may be large and wait for the disk.
+    pub deferred: Duration,
     /// Between looks at whether the server is there.
     pub probe: Duration,
     /// After the server was restarted or replaced: how long reports are taken and nothing is given.
@@ -57,6 +59,7 @@ impl Default for RedisTimeouts {
             connect: Duration::from_millis(250),
             call: Duration::from_millis(100),
             read: Duration::from_millis(500),
+            deferred: Duration::from_secs(3),
             probe: Duration::from_millis(500),
             recovery: Duration::from_secs(2),
         }

@@ -49,16 +49,7 @@ impl Link {
         prefix: String,
         timeouts: RedisTimeouts,
     ) -> Result<Arc<Self>, StoreError> {
-        let away = State::Away("not connected yet".to_owned());
-        let link = Self {
-            servers,
-            prefix,
-            timeouts,
-            scripts: Scripts::new(),
-            state: RwLock::new(away),
-            health: watch::Sender::new(LedgerHealth::Away("not connected yet".to_owned())),
-            lost: Notify::new(),
-        };
+        let link = Self::new(servers, prefix, timeouts);
         let deadline = Instant::now() + timeouts.start;
         loop {
             match link.open().await {
@@ -67,6 +58,35 @@ impl Link {
                 Err(error) if Instant::now() + timeouts.probe > deadline => return Err(error),
                 Err(_) => sleep(timeouts.probe).await,
             }
+        }
+    }
+
+    /// Connects if the server is there; if not, whoever supervises the link will. Fails only when
+    /// something is set up wrongly.
+    pub(super) async fn begin(
+        servers: Vec<Server>,
+        prefix: String,
+        timeouts: RedisTimeouts,
+    ) -> Result<Arc<Self>, StoreError> {
+        let link = Self::new(servers, prefix, timeouts);
+        match link.open().await {
+            Err(error @ StoreError::Misconfigured { .. }) => return Err(error),
+            Err(error) => link.set(State::Away(away_reason(&error))),
+            Ok(()) => {}
+        }
+        Ok(Arc::new(link))
+    }
+
+    fn new(servers: Vec<Server>, prefix: String, timeouts: RedisTimeouts) -> Self {
+        let away = "not connected yet".to_owned();
+        Self {
+            servers,
+            prefix,
+            timeouts,
+            scripts: Scripts::new(),
+            state: RwLock::new(State::Away(away.clone())),
+            health: watch::Sender::new(LedgerHealth::Away(away)),
+            lost: Notify::new(),
         }
     }
 

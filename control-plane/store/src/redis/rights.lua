@@ -11,8 +11,14 @@ local tries = {
   { 'HMGET', KEYS[2], 'f' },
   { 'HGETALL', KEYS[2] },
   { 'PEXPIRE', KEYS[2], '1000' },
+  { 'HLEN', KEYS[2] },
   { 'HDEL', KEYS[2], 'f' },
   { 'DEL', KEYS[1] },
+  { 'ZADD', KEYS[1], '0', 'm' },
+  { 'ZRANGEBYLEX', KEYS[1], '-', '+' },
+  { 'ZRANGEBYSCORE', KEYS[1], '-inf', '+inf' },
+  { 'ZLEXCOUNT', KEYS[1], '-', '+' },
+  { 'ZREM', KEYS[1], 'm' },
 }
 local failed = {}
 for _, try in ipairs(tries) do

@@ -2,6 +2,8 @@
 
 use ::redis::Script;
 
+use super::deferred::DeferredScripts;
+
 /// Every script there is. A server that was restarted has none of them.
 #[derive(Debug)]
 pub(super) struct Scripts {
@@ -10,6 +12,7 @@ pub(super) struct Scripts {
     pub(super) cells: Script,
     pub(super) epoch: Script,
     pub(super) rights: Script,
+    pub(super) deferred: DeferredScripts,
 }
 
 impl Scripts {
@@ -20,10 +23,13 @@ impl Scripts {
             cells: Script::new(include_str!("cells.lua")),
             epoch: Script::new(include_str!("epoch.lua")),
             rights: Script::new(include_str!("rights.lua")),
+            deferred: DeferredScripts::new(),
         }
     }
 
-    pub(super) fn all(&self) -> [&Script; 5] {
-        [&self.lease, &self.count, &self.cells, &self.epoch, &self.rights]
+    pub(super) fn all(&self) -> [&Script; 10] {
+        let DeferredScripts { put, claim, change, look, deliver } = &self.deferred;
+        let Self { lease, count, cells, epoch, rights, deferred: _ } = self;
+        [lease, count, cells, epoch, rights, put, claim, change, look, deliver]
     }
 }

@@ -33,6 +33,7 @@ macro_rules! for_every_promise {
 pub(crate) use for_every_promise;
 
 mod child;
+mod deferred;
 mod embedded;
 mod etcd;
 mod fixture;

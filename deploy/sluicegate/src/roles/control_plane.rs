@@ -7,6 +7,7 @@ use sluicegate_control_server::{Config, ControlPlane, Tls, serve_starting};
 use sluicegate_model::secret::Secret;
 use sluicegate_store::{
     ConfigStore,
+    deferred::Deferred,
     embedded::EmbeddedStore,
     etcd::{Credentials, EtcdConfig, EtcdStore, EtcdTls},
     ledger::Ledger,
@@ -30,7 +31,7 @@ pub(crate) async fn control_plane(args: ControlPlaneArgs) -> anyhow::Result<()> 
     state::directory(&args.state_dir)?;
     let seal_file = args.seal_key_file.clone().unwrap_or_else(|| args.state_dir.join("seal.key"));
     // An embedded store takes the folder; before that nothing in it may be touched.
-    let (store, ledger) = stores(&args).await?;
+    let Stores { store, ledger, deferred } = stores(&args).await?;
     let seal_key = state::seal_key(&seal_file)?;
     let location = format!("{} ({})", store.location(), store.kind());
     let ledger_location = format!("{} ({})", ledger.location(), ledger.kind());
@@ -62,6 +63,8 @@ pub(crate) async fn control_plane(args: ControlPlaneArgs) -> anyhow::Result<()> 
         reset_admin_token: args.reset_admin_token,
         reset_seal_key: args.reset_seal_key,
         prober: Some(Arc::new(Calls)),
+        deferred: Some(deferred),
+        webhook_allow: args.webhooks.webhook_allow.clone(),
         ..Config::new(store, ledger, seal_key, args.replica_id.clone())
     };
     let starting = CancellationToken::new();
@@ -96,33 +99,42 @@ fn print_once(what: &str, variable: &str, token: &Secret) {
     output::line(&format!("    export {variable}={}", token.expose()));
 }
 
-/// The store and the ledger that the options name.
+/// Where everything is kept.
+struct Stores {
+    store: Arc<dyn ConfigStore>,
+    ledger: Arc<dyn Ledger>,
+    deferred: Arc<dyn Deferred>,
+}
+
+/// The stores that the options name.
 ///
 /// # Errors
 /// When options make no sense, the embedded file is in use, or the Redis is not fit.
-async fn stores(
-    args: &ControlPlaneArgs,
-) -> anyhow::Result<(Arc<dyn ConfigStore>, Arc<dyn Ledger>)> {
-    let redis = ledger::shared(&args.redis).await?;
+async fn stores(args: &ControlPlaneArgs) -> anyhow::Result<Stores> {
+    let redis = match ledger::shared(&args.redis).await? {
+        Some(ledger) => ledger::shared_deferred(&args.redis).await?.map(|jobs| (ledger, jobs)),
+        None => None,
+    };
     if args.etcd.etcd.is_empty() {
         let file = embedded(&args.state_dir)?;
-        let ledger = match redis {
+        let (ledger, deferred) = match redis {
             Some(redis) => redis,
-            None => ledger::of(&file.store)?,
+            None => (ledger::of(&file.store)?, ledger::deferred_of(&file.store)?),
         };
-        return Ok((file.store, ledger));
+        return Ok(Stores { store: file.store, ledger, deferred });
     }
-    let ledger = match redis {
+    let (ledger, deferred) = match redis {
         Some(redis) => redis,
         None => {
             let what = "limits and usage are counted in a file of this replica alone: with a second \
                  replica each would grant every limit in full; give --redis";
             tracing::warn!(state_dir = %args.state_dir.display(), "{what}");
             output::line(&format!("  notice: {what}"));
-            ledger::of(&embedded(&args.state_dir)?.store)?
+            let file = embedded(&args.state_dir)?;
+            (ledger::of(&file.store)?, ledger::deferred_of(&file.store)?)
         }
     };
-    Ok((etcd(&args.etcd).await?, ledger))
+    Ok(Stores { store: etcd(&args.etcd).await?, ledger, deferred })
 }
 
 /// The etcd that the options name.

@@ -1,4 +1,5 @@
-//! The ledger that a control plane counts limits and usage in.
+//! The ledger that a control plane counts limits and usage in, and the store of deferred requests
+//! beside it.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -9,12 +10,13 @@ use anyhow::Context;
 use async_trait::async_trait;
 use sluicegate_store::{
     StoreError,
+    deferred::{Deferred, DeferredLimits},
     embedded::EmbeddedStore,
     ledger::{
         Cell, CellChange, Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView,
         TotalsQuery, UsageBatch, UsageRow,
     },
-    redis::{RedisConfig, RedisLedger, RedisTls},
+    redis::{RedisConfig, RedisDeferred, RedisLedger, RedisTls},
 };
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::{sync::watch, time::sleep};
@@ -34,14 +36,46 @@ pub(super) fn of(store: &EmbeddedStore) -> anyhow::Result<Arc<dyn Ledger>> {
     Ok(Arc::new(store.ledger().context("the ledger cannot be opened")?))
 }
 
+/// Deferred requests in the file of an embedded store.
+///
+/// # Errors
+/// When the file cannot be used.
+pub(super) fn deferred_of(store: &EmbeddedStore) -> anyhow::Result<Arc<dyn Deferred>> {
+    let jobs = store.deferred(DeferredLimits::default());
+    Ok(Arc::new(jobs.context("the deferred requests cannot be opened")?))
+}
+
+/// Deferred requests in the Redis that the options name; `None`: they name none. One that does not
+/// answer now is used as soon as it does.
+///
+/// # Errors
+/// When the options make no sense, or the Redis is not fit.
+pub(super) async fn shared_deferred(args: &RedisArgs) -> anyhow::Result<Option<Arc<dyn Deferred>>> {
+    let Some(config) = config(args) else { return Ok(None) };
+    let jobs = RedisDeferred::connect(config, DeferredLimits::default()).await;
+    Ok(Some(Arc::new(jobs.context("--redis cannot be used")?)))
+}
+
 /// The Redis that the options name; `None`: they name none. One that does not answer now is used as
 /// soon as it does: policy has to flow meanwhile.
 ///
 /// # Errors
 /// When the options make no sense, or the Redis is not fit to be a ledger.
 pub(super) async fn shared(args: &RedisArgs) -> anyhow::Result<Option<Arc<dyn Ledger>>> {
+    let Some(config) = config(args) else { return Ok(None) };
+    match RedisLedger::connect(config.clone()).await {
+        Ok(ledger) => Ok(Some(Arc::new(ledger))),
+        Err(error @ StoreError::Unavailable { .. }) => {
+            tracing::warn!(%error, "starting without the ledger; limits are held as without one");
+            Ok(Some(Arc::new(Late::start(config, &error))))
+        }
+        Err(error) => Err(error).context("--redis cannot be used"),
+    }
+}
+
+fn config(args: &RedisArgs) -> Option<RedisConfig> {
     if args.redis.is_empty() {
-        return Ok(None);
+        return None;
     }
     let mut config = RedisConfig::new(args.redis.iter().cloned());
     config.prefix.clone_from(&args.redis_prefix);
@@ -54,14 +88,7 @@ pub(super) async fn shared(args: &RedisArgs) -> anyhow::Result<Option<Arc<dyn Le
         });
     }
     config.timeouts.start = PATIENCE;
-    match RedisLedger::connect(config.clone()).await {
-        Ok(ledger) => Ok(Some(Arc::new(ledger))),
-        Err(error @ StoreError::Unavailable { .. }) => {
-            tracing::warn!(%error, "starting without the ledger; limits are held as without one");
-            Ok(Some(Arc::new(Late::start(config, &error))))
-        }
-        Err(error) => Err(error).context("--redis cannot be used"),
-    }
+    Some(config)
 }
 
 /// A Redis that has not answered yet.

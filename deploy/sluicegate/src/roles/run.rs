@@ -180,11 +180,14 @@ async fn start_control_plane(
 ) -> anyhow::Result<ControlPlane> {
     let seal_key = state::seal_key(&args.state_dir.join("seal.key"))?;
     let ledger = ledger::of(&store)?;
+    let deferred = ledger::deferred_of(&store)?;
     let config = Config {
         admin_token: Some(tokens.admin.clone()),
         node_token: Some(tokens.node.clone()),
         reset_seal_key: args.reset_seal_key,
         prober: Some(Arc::new(Calls)),
+        deferred: Some(deferred),
+        webhook_allow: args.webhooks.webhook_allow.clone(),
         ..Config::new(store, ledger, seal_key, "local")
     };
     let (plane, _) = ControlPlane::start(config).await.context("the control plane cannot start")?;

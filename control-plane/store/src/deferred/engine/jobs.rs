@@ -1,0 +1,92 @@
+//! Records of jobs with everything by which they are found. Every index follows from the records, and
+//! all change in one place; what one operation changed is known.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::super::{JobState, record::Record};
+
+/// What an operation has changed: which job, how it was, how it is.
+pub(crate) type Change<'a> = (&'a str, Option<&'a Record>, Option<&'a Record>);
+
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    pub(super) all: HashMap<String, Record>,
+    pub(super) by_key: HashMap<(String, String), String>,
+    /// What is to be claimed, by queue and place.
+    pub(super) ready: BTreeSet<(String, u64, String)>,
+    pub(super) timers: BTreeSet<(u64, String)>,
+    pub(super) deliveries: BTreeSet<(u64, String)>,
+    /// What runs, by node and call.
+    pub(super) claims: BTreeSet<(String, String, String)>,
+    /// Waiting and running.
+    pub(super) queues: BTreeMap<String, (u64, u64)>,
+    pub(super) bytes: u64,
+    pub(super) seq: u64,
+    /// What the records were before the present operation, in the order of changes.
+    changed: Vec<(String, Option<Record>)>,
+}
+
+impl Jobs {
+    /// What was changed until now is so for good.
+    pub(super) fn begin(&mut self) {
+        self.changed.clear();
+    }
+
+    /// What the present operation has changed, each job once.
+    pub(super) fn changes(&self) -> Vec<Change<'_>> {
+        let mut seen = BTreeSet::new();
+        let first = self.changed.iter().filter(|(id, _)| seen.insert(id));
+        first.map(|(id, before)| (id.as_str(), before.as_ref(), self.all.get(id))).collect()
+    }
+
+    /// The one place that changes a job, and every index with it.
+    pub(super) fn set(&mut self, id: &str, record: Option<Record>) {
+        let before = self.all.remove(id);
+        if let Some(old) = &before {
+            self.index(id, old, false);
+        }
+        if let Some(new) = record {
+            self.index(id, &new, true);
+            self.seq = self.seq.max(new.seq);
+            self.all.insert(id.to_owned(), new);
+        }
+        self.changed.push((id.to_owned(), before));
+    }
+
+    fn index(&mut self, id: &str, record: &Record, add: bool) {
+        let Self { by_key, ready, timers, deliveries, claims, queues, bytes, .. } = self;
+        let id = || id.to_owned();
+        if !record.key.is_empty() {
+            let key = (record.owner.clone(), record.key.clone());
+            if add { drop(by_key.insert(key, id())) } else { drop(by_key.remove(&key)) }
+        }
+        if record.is_ready() {
+            keep(ready, (record.queue.clone(), record.seq, id()), add);
+        }
+        keep(timers, (record.timer_ms(), id()), add);
+        if record.deliver_ms > 0 {
+            keep(deliveries, (record.deliver_ms, id()), add);
+        }
+        if record.state == JobState::Running {
+            keep(claims, (record.node.clone(), record.call.clone(), id()), add);
+        }
+        if !record.state.has_ended() {
+            let (waiting, running) = queues.entry(record.queue.clone()).or_default();
+            let count = if record.state == JobState::Running { running } else { waiting };
+            *count = if add { *count + 1 } else { count.saturating_sub(1) };
+            if queues.get(&record.queue) == Some(&(0, 0)) {
+                queues.remove(&record.queue);
+            }
+        }
+        let size = record.bytes();
+        *bytes = if add { bytes.saturating_add(size) } else { bytes.saturating_sub(size) };
+    }
+}
+
+fn keep<T: Ord>(index: &mut BTreeSet<T>, entry: T, add: bool) {
+    if add {
+        index.insert(entry);
+    } else {
+        index.remove(&entry);
+    }
+}
