@@ -13,6 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "sluicegate/usage/v1/usage.proto",
         "sluicegate/pool/v1/pool.proto",
         "sluicegate/deferred/v1/deferred.proto",
+        "sluicegate/degrade/v1/degrade.proto",
         "sluicegate/admin/v1/admin.proto",
     ];
     println!("cargo::rerun-if-changed=sluicegate");

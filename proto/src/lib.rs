@@ -60,6 +60,14 @@ pub mod deferred {
     }
 }
 
+/// How far degradations have gone.
+pub mod degrade {
+    #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
+    pub mod v1 {
+        tonic::include_proto!("sluicegate.degrade.v1");
+    }
+}
+
 /// Administration.
 pub mod admin {
     #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
