@@ -4,14 +4,17 @@
 mod board;
 mod exposition;
 mod scrape;
+mod status;
+mod telling;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use sluicegate_model::{Kind, Resource, ResourceRef, resource::degradation::Level};
-use sluicegate_protocol::degrade::{Directive, Reason, Transition};
+use sluicegate_model::{Violation, path::Path};
+use sluicegate_proto::degrade::v1 as pb;
+use sluicegate_protocol::degrade::{Nodes, Reason, Report, Transition};
 use sluicegate_telemetry::{
     clock,
     task::{self, AbortOnDrop},
@@ -24,26 +27,27 @@ use tokio::{
 pub use board::{Breaker, Levels, Published};
 pub use exposition::{BadMetrics, MAX_SAMPLES, Sample, samples};
 pub use scrape::{MAX_BODY, Scraper};
+pub use telling::{TTL_MS, again, changed, first};
 
 use self::{
     board::{Board, Now},
     scrape::{Scraped, Scrapes},
 };
-use crate::{desired::Desired, state::State};
+use crate::{desired::Desired, error::CoreError, state::State};
 
 /// How often conditions are looked at, besides when one is changed. What arrives meanwhile is looked at
 /// together, so that the work is bounded.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-
-/// How long a data plane is to believe a level that is not repeated: long enough for another
-/// replica to take over and read the metrics anew. Milliseconds.
-pub const TTL_MS: u64 = 20_000;
+/// How often what data planes tell of breakers is taken together.
+const GATHER_EVERY: Duration = Duration::from_secs(1);
 
 /// The levels of all degradations.
 #[derive(Debug)]
 pub struct Degrade {
     board: Mutex<Board>,
+    nodes: Mutex<Nodes>,
     levels: watch::Sender<Arc<Levels>>,
+    leader: watch::Receiver<bool>,
     began: Instant,
 }
 
@@ -57,19 +61,46 @@ impl Degrade {
         scraper: Arc<dyn Scraper>,
         leader: watch::Receiver<bool>,
     ) -> (Arc<Self>, AbortOnDrop<()>) {
-        let degrade = Arc::new(Self {
-            board: Mutex::default(),
-            levels: watch::Sender::new(Arc::default()),
-            began: Instant::now(),
-        });
-        let states = desired.subscribe();
-        let working = degrade.clone().work(states, scraper, leader);
+        let degrade = Arc::new(Self::new(leader));
+        let working = degrade.clone().work(desired.subscribe(), scraper);
         (degrade, AbortOnDrop(task::spawn("degrade", working)))
+    }
+
+    fn new(leader: watch::Receiver<bool>) -> Self {
+        Self {
+            board: Mutex::default(),
+            nodes: Mutex::default(),
+            levels: watch::Sender::new(Arc::default()),
+            leader,
+            began: Instant::now(),
+        }
     }
 
     /// The levels that hold, and whenever one changes.
     pub fn subscribe(&self) -> watch::Receiver<Arc<Levels>> {
         self.levels.subscribe()
+    }
+
+    /// Whether this replica works on degradations, and whenever that changes.
+    pub fn leads(&self) -> watch::Receiver<bool> {
+        self.leader.clone()
+    }
+
+    /// Takes in what a data plane has seen. What it tells a second time counts once.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`], with nothing done, when the request is none that a data plane makes.
+    pub fn report(&self, request: pb::ReportRequest) -> Result<(), CoreError> {
+        let report = Report::try_from(request).map_err(|fault| {
+            let violation = Violation::new(Path::root(), fault.to_string());
+            CoreError::Invalid(violation.hint("this build takes no such report").into())
+        })?;
+        let timeouts = self.nodes().take(report, self.now().ms);
+        for one in timeouts {
+            let tenants: Vec<_> = one.tenants.iter().map(String::as_str).collect();
+            self.tool_timeouts(&one.model, &tenants, one.count.into());
+        }
+        Ok(())
     }
 
     /// Calls of tools timed out: requests for this model, by its public name, of a caller with these
@@ -88,8 +119,8 @@ impl Degrade {
         self: Arc<Self>,
         mut states: watch::Receiver<Arc<State>>,
         scraper: Arc<dyn Scraper>,
-        mut leader: watch::Receiver<bool>,
     ) {
+        let mut leader = self.leader.clone();
         loop {
             if leader.wait_for(|leads| *leads).await.is_err() {
                 return;
@@ -98,6 +129,8 @@ impl Degrade {
             self.follow(&mut states, &mut scrapes);
             let mut looks = interval(LOOK_EVERY);
             looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut gathers = interval(GATHER_EVERY);
+            gathers.set_missed_tick_behavior(MissedTickBehavior::Delay);
             while *leader.borrow_and_update() {
                 tokio::select! {
                     changed = leader.changed() => if changed.is_err() { return },
@@ -112,26 +145,33 @@ impl Degrade {
                         self.board().scraped(key, samples, self.now());
                     }
                     _ = looks.tick() => self.look(),
+                    _ = gathers.tick() => self.gather(),
                 }
             }
             *self.board() = Board::default();
+            *self.nodes() = Nodes::default();
             self.levels.send_replace(Arc::default());
         }
     }
 
     fn follow(&self, states: &mut watch::Receiver<Arc<State>>, scrapes: &mut Scrapes) {
         let state = states.borrow_and_update().clone();
-        let from = ResourceRef::new(Kind::Degradation, "");
-        let all = state.resources.range(from..).map(|(_, stored)| &stored.parsed);
-        let specs = all.map_while(|resource| match resource {
-            Resource::Degradation(spec) => Some(spec),
-            _ => None,
-        });
         let mut board = self.board();
-        let transitions = board.configure(specs, self.now());
+        let transitions = board.configure(status::specs(&state), self.now());
         scrapes.follow(&state, board.sources());
         drop(board);
         transitions.iter().for_each(told);
+    }
+
+    /// What data planes tell of breakers, taken together.
+    fn gather(&self) {
+        let seen = self.nodes().breakers(self.now().ms);
+        if !seen.is_empty() {
+            let breakers = seen.into_iter();
+            self.breakers(
+                breakers.map(|one| Breaker { model: one.model, open: one.open }).collect(),
+            );
+        }
     }
 
     fn look(&self) {
@@ -158,20 +198,14 @@ impl Degrade {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn now(&self) -> Now {
         let ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         Now { ms, unix_ms: clock::unix_ms() }
     }
-}
-
-/// What data planes are told of these levels, again and again.
-pub fn directives(levels: &Levels) -> impl Iterator<Item = Directive> {
-    let degraded = levels.iter().filter(|(_, published)| published.level != Level::Normal);
-    degraded.map(|(name, published)| Directive {
-        name: name.clone(),
-        level: published.level,
-        ttl_ms: TTL_MS,
-    })
 }
 
 fn told((name, transition): &(String, Transition)) {

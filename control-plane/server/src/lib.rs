@@ -4,6 +4,7 @@
 mod admin;
 mod auth;
 mod deferred;
+mod degrade;
 mod http;
 mod ledger;
 mod metrics;
@@ -12,6 +13,7 @@ mod policy;
 mod pool;
 mod probe;
 mod quota;
+mod scrape;
 mod serve;
 mod start;
 mod status;

@@ -28,6 +28,7 @@ pub(crate) struct Metrics {
     data_planes: Gauge,
     store_up: Gauge,
     credentials: Family<CredentialLabels, Gauge>,
+    degradations: Family<[(&'static str, String); 1], Gauge>,
     deferred: Family<QueueLabels, Gauge>,
     /// Ends of deferred requests that callers' servers were told, by what came of it.
     pub(crate) webhooks: Family<[(&'static str, &'static str); 1], Counter>,
@@ -60,6 +61,8 @@ pub(crate) struct Levels {
     pub(crate) ledger: LedgerLevel,
     /// Each provider key with its state.
     pub(crate) credentials: Vec<(String, &'static str)>,
+    /// Each degradation with its level.
+    pub(crate) degradations: Vec<(String, u32)>,
     /// Deferred requests.
     pub(crate) deferred: Vec<QueueCount>,
 }
@@ -79,6 +82,7 @@ impl Metrics {
             data_planes: Gauge::default(),
             store_up: Gauge::default(),
             credentials: Family::default(),
+            degradations: Family::default(),
             deferred: Family::default(),
             webhooks: Family::default(),
             ledger: LedgerMetrics::default(),
@@ -87,6 +91,11 @@ impl Metrics {
             "credential_state",
             "1 for the state of each provider key",
             metrics.credentials.clone(),
+        );
+        metrics.registry.register(
+            "degradation_level",
+            "How far each degradation has gone, from 0 to 3",
+            metrics.degradations.clone(),
         );
         metrics.registry.register(
             "deferred_requests",
@@ -192,6 +201,10 @@ impl Metrics {
                 let labels = QueueLabels { queue: queue.clone(), state };
                 set(&self.deferred.get_or_create(&labels), count);
             }
+        }
+        self.degradations.clear();
+        for (degradation, level) in levels.degradations {
+            self.degradations.get_or_create(&[("degradation", degradation)]).set(level.into());
         }
         self.credentials.clear();
         for (credential, state) in levels.credentials {

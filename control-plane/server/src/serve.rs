@@ -5,7 +5,7 @@ use std::{future::Future, io, time::Duration};
 use sluicegate_control_core::Role;
 use sluicegate_proto::{
     FILE_DESCRIPTOR_SET, admin::v1::admin_server::AdminServer,
-    deferred::v1::deferred_server::DeferredServer,
+    deferred::v1::deferred_server::DeferredServer, degrade::v1::degrade_server::DegradeServer,
     policy::v1::policy_stream_server::PolicyStreamServer, pool::v1::pool_server::PoolServer,
     quota::v1::quota_server::QuotaServer, usage::v1::usage_server::UsageServer,
 };
@@ -26,6 +26,7 @@ use crate::{
     admin::AdminService,
     auth::Guarded,
     deferred::DeferredService,
+    degrade::DegradeService,
     http::{self, Health},
     policy::PolicyService,
     pool::PoolService,
@@ -47,11 +48,20 @@ type Policy = Guarded<PolicyStreamServer<PolicyService>>;
 type Quota = Guarded<QuotaServer<QuotaService>>;
 type Pool = Guarded<PoolServer<PoolService>>;
 type Deferred = Guarded<DeferredServer<DeferredService>>;
+type Degrade = Guarded<DegradeServer<DegradeService>>;
 type Usage = Guarded<UsageServer<UsageService>>;
 
 /// What health is told of, by name; the empty one is all of them.
-const SERVICES: [&str; 7] =
-    ["", Admin::NAME, Policy::NAME, Quota::NAME, Usage::NAME, Pool::NAME, Deferred::NAME];
+const SERVICES: [&str; 8] = [
+    "",
+    Admin::NAME,
+    Policy::NAME,
+    Quota::NAME,
+    Usage::NAME,
+    Pool::NAME,
+    Deferred::NAME,
+    Degrade::NAME,
+];
 
 /// Certificate chain and private key, both in PEM.
 #[derive(Clone)]
@@ -114,6 +124,7 @@ impl ControlPlane {
             ledger: self.ledger.clone(),
             metrics: self.metrics.clone(),
             pool: self.pool.clone(),
+            degrade: self.degrade.clone(),
             deferred: self.deferred.clone(),
             replica_id: self.policy.replica_id.clone(),
             stopping: stopping.clone(),
@@ -148,6 +159,7 @@ impl ControlPlane {
             standing: self.standing.clone(),
             totals: self.totals.clone(),
             pool: self.pool.clone(),
+            degrade: self.degrade.clone(),
             probes: self.probes.clone(),
             metrics: self.metrics.clone(),
             replica_id: self.policy.replica_id.clone(),
@@ -172,6 +184,10 @@ impl ControlPlane {
         });
         let pool =
             PoolServer::new(PoolService { pool: self.pool.clone(), stopping: stopping.clone() });
+        let degrade = DegradeServer::new(DegradeService {
+            degrade: self.degrade.clone(),
+            stopping: stopping.clone(),
+        });
         let deferred =
             DeferredService { deferred: self.deferred.clone(), stopping: stopping.clone() };
         let most = deferred.max_message(MAX_MESSAGE);
@@ -185,6 +201,7 @@ impl ControlPlane {
             .send_compressed(CompressionEncoding::Zstd);
         let quota = quota.max_decoding_message_size(MAX_MESSAGE);
         let pool = pool.max_decoding_message_size(MAX_MESSAGE);
+        let degrade = degrade.max_decoding_message_size(MAX_MESSAGE);
         let usage = usage
             .max_decoding_message_size(MAX_MESSAGE)
             .accept_compressed(CompressionEncoding::Zstd);
@@ -215,6 +232,7 @@ impl ControlPlane {
             .add_service(Guarded::new(quota, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(usage, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(pool, self.auth.clone(), Role::Node))
+            .add_service(Guarded::new(degrade, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(deferred, self.auth.clone(), Role::Node))
             .add_service(health)
             .add_service(reflection().build_v1().map_err(unreadable)?)

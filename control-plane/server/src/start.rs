@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use sluicegate_control_core::{
-    Applier, Auth, CoreError, Deferred, Desired, Fleet, History, Issued, LedgerClock, Limits, Pool,
-    Publication, Quota, Setback, Tokens, Usage, check_seal_key,
+    Applier, Auth, CoreError, Deferred, Degrade, Desired, Fleet, History, Issued, LedgerClock,
+    Limits, Pool, Publication, Quota, Setback, Tokens, Usage, check_seal_key,
     deferred::webhook::Allowed,
     probe::Subjects,
     quota::{expiry::OverrideExpiry, standing::Standing},
@@ -15,11 +15,13 @@ use sluicegate_model::{address::Network, seal::SealKey, secret::Secret};
 use sluicegate_protocol::policy::ServerConfig;
 use sluicegate_store::{ConfigStore, deferred::Deferred as DeferredStore, ledger::Ledger};
 use sluicegate_telemetry::task::AbortOnDrop;
+use tokio::sync::watch;
 
 use crate::{
     ledger::Measured,
     metrics::Metrics,
     probe::{Prober, Probes},
+    scrape::HttpScraper,
     webhook::Teller,
 };
 
@@ -98,9 +100,12 @@ pub struct ControlPlane {
     pub(crate) totals: Arc<Totals>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) probes: Arc<Probes>,
+    pub(crate) degrade: Arc<Degrade>,
     pub(crate) deferred: Option<Arc<Deferred>>,
+    /// Degradations are worked on for as long as it is there.
+    _leads: watch::Sender<bool>,
     _telling: Option<AbortOnDrop<()>>,
-    _tasks: [AbortOnDrop<()>; 6],
+    _tasks: [AbortOnDrop<()>; 7],
 }
 
 impl ControlPlane {
@@ -137,6 +142,10 @@ impl ControlPlane {
             Arc::new(Measured::new(config.ledger, metrics.ledger.clone()));
         let clock = Arc::new(LedgerClock::new(ledger.clone()));
         let (pool, keeping) = Pool::start(desired.clone(), ledger.clone());
+        // Every replica works on degradations, each for the data planes that ask it.
+        let leads = watch::Sender::new(true);
+        let scraper = Arc::new(HttpScraper::new());
+        let (degrade, degrading) = Degrade::start(&desired, scraper, leads.subscribe());
         let telling = deferred.as_ref().map(|deferred| Teller::start(deferred.clone(), &metrics));
         let state = desired.snapshot();
         tracing::info!(
@@ -164,10 +173,12 @@ impl ControlPlane {
             totals: Arc::new(Totals::new(ledger.clone(), clock)),
             pool,
             probes: Arc::new(Probes::new(subjects, config.prober)),
+            degrade,
             deferred,
+            _leads: leads,
             _telling: telling,
             ledger,
-            _tasks: [watching, publishing, secrets, expiry, compiling, keeping],
+            _tasks: [watching, publishing, secrets, expiry, compiling, keeping, degrading],
         };
         Ok((control_plane, issued))
     }

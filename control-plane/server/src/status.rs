@@ -131,6 +131,12 @@ pub(crate) fn stopping() -> Status {
     retryable(Code::Unavailable, "this control plane is stopping".to_owned(), "STOPPING")
 }
 
+/// The status for what only the replica does that works on degradations.
+pub(crate) fn not_the_leader() -> Status {
+    let message = "another control plane works on degradations";
+    retryable(Code::Unavailable, message.to_owned(), "NOT_THE_LEADER")
+}
+
 /// The status for a probe where nobody can make its calls.
 pub(crate) fn no_prober() -> Status {
     let message = "this control plane was built without the calls of probes";

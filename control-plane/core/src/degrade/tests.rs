@@ -3,7 +3,12 @@ use std::collections::VecDeque;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::Uri;
-use sluicegate_model::document::{Document, References};
+use sluicegate_model::{
+    Resource,
+    document::{Document, References},
+    resource::degradation::Level,
+};
+use sluicegate_protocol::degrade::Directive;
 use tokio::time::{sleep, timeout};
 
 use super::*;
@@ -73,13 +78,9 @@ fn world(leads: bool, answers: Vec<Result<Vec<u8>, &'static str>>) -> World {
     let states = watch::Sender::new(state(TEXT));
     let leader = watch::Sender::new(leads);
     let asked = watch::Sender::new(Vec::new());
-    let degrade = Arc::new(Degrade {
-        board: Mutex::default(),
-        levels: watch::Sender::new(Arc::default()),
-        began: Instant::now(),
-    });
+    let degrade = Arc::new(Degrade::new(leader.subscribe()));
     let scraper = Played { answers: Mutex::new(answers.into()), asked: asked.clone() };
-    let working = degrade.clone().work(states.subscribe(), Arc::new(scraper), leader.subscribe());
+    let working = degrade.clone().work(states.subscribe(), Arc::new(scraper));
     let task = AbortOnDrop(task::spawn("degrade", working));
     World { degrade, states, leader, asked: asked.subscribe(), _task: task }
 }
@@ -104,13 +105,13 @@ async fn b4_what_a_server_says_of_its_memory_makes_the_level() {
     let world = world(true, vec![memory(0.5), memory(0.9), Err("503"), memory(0.8), memory(0.6)]);
     world.reaches(Some(0)).await;
     let levels = world.reaches(Some(2)).await;
-    let told: Vec<_> = directives(&levels).collect();
+    let told: Vec<_> = again(&levels).collect();
     let expected = Directive { name: "memory".into(), level: Level::AllTools, ttl_ms: TTL_MS };
     assert_eq!(told, [expected]);
     let condition = "max(vllm:gpu_cache_usage_perc) > 0.85".to_owned();
     let values = vec![("max(vllm:gpu_cache_usage_perc)".to_owned(), 0.9)];
     assert_eq!(levels["memory"].reason, Reason::Readings { condition, values });
-    assert_eq!(directives(&*world.reaches(Some(0)).await).count(), 0);
+    assert_eq!(again(&*world.reaches(Some(0)).await).count(), 0);
     assert_eq!(world.asked.borrow()[0], "http://gpu-7:8000/metrics");
     assert!(world.asked.borrow().len() >= 5);
 }
@@ -159,4 +160,51 @@ async fn b4_changes_are_followed_at_once() {
     let (providers, _) = TEXT.split_once("degradations").expect("it has some");
     world.states.send_replace(state(providers));
     world.reaches(None).await;
+}
+
+/// What a data plane tells.
+fn report(sequence: u64, timeouts: u32, open: bool) -> pb::ReportRequest {
+    let breaker = pb::Breaker {
+        model: "m".into(),
+        provider: "local".into(),
+        upstream_model: "m".into(),
+        open,
+    };
+    pb::ReportRequest {
+        node_id: "n".into(),
+        incarnation: 1,
+        sequence,
+        tool_timeouts: vec![pb::ToolTimeouts {
+            model: "m".into(),
+            tenants: Vec::new(),
+            count: timeouts,
+        }],
+        breakers: Some(pb::Breakers { breakers: vec![breaker] }),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b4_what_data_planes_see_makes_the_level() {
+    for (condition, reports, level) in [
+        ("tool_timeouts >= 2", vec![report(1, 1, false), report(2, 1, false)], Some(2)),
+        ("tool_timeouts >= 2", vec![report(1, 1, false), report(1, 1, false)], Some(0)),
+        ("breaker_open > 0", vec![report(1, 0, true)], Some(2)),
+        ("breaker_open > 0", vec![report(1, 0, true), report(2, 0, false)], Some(0)),
+    ] {
+        let world = world(true, vec![memory(0.5)]);
+        let (head, _) = TEXT.split_once("    sources").expect("it has some");
+        let levels = format!("    levels: [{{ level: 2, enter_when: {condition} }}]\n");
+        world.states.send_replace(state(&format!("{head}{levels}")));
+        world.reaches(Some(0)).await;
+        for report in reports {
+            world.degrade.report(report).expect("it is one");
+        }
+        sleep(Duration::from_secs(3)).await;
+        world.reaches(level).await;
+    }
+    let world = world(true, vec![memory(0.5)]);
+    assert!(matches!(
+        world.degrade.report(pb::ReportRequest::default()),
+        Err(CoreError::Invalid(_))
+    ));
 }
