@@ -16,6 +16,7 @@ pub mod embedding;
 pub mod ernie_v1;
 pub mod errors;
 pub mod eventstream;
+pub mod extension;
 pub mod fault;
 pub mod fill;
 pub mod frame;
@@ -31,6 +32,7 @@ pub mod splice;
 pub mod sse;
 pub mod strip;
 mod wait;
+pub mod words;
 
 pub use auth::{AuthError, AuthScheme, AwsKey, Exchange, Proof};
 pub use call::{Call, Endpoint, InvalidCall};
