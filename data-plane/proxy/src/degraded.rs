@@ -1,7 +1,7 @@
 //! What a degradation does to one request, and how its answer says so.
 
 use http::HeaderName;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sluicegate_dialect::{
     Call, InvalidCall,
     strip::{Stripped, Which, strip},
@@ -71,6 +71,11 @@ pub fn degrade<'a>(effect: &Effect<'a>, call: &Call) -> Result<Degraded<'a>, Inv
 }
 
 impl Notice {
+    /// Members of an answer's extension.
+    pub fn members(&self) -> Map<String, Value> {
+        Map::from_iter([(EXTENSION.to_owned(), self.extension())])
+    }
+
     /// The value of [`HEADER`]; of many or long names not all, and the number of all.
     pub fn header(&self) -> String {
         let list = |names: &[String]| {

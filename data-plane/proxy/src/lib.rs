@@ -6,8 +6,9 @@
 //! [`report`]. [`pipeline`] is that order on one screen. Beside it, [`sync`] keeps the policy
 //! current, [`quota`] holds leases on the limits of the fleet, [`pool`] knows how provider keys stand,
 //! [`usage`] writes down and reports what was used, and [`server`] owns sockets. [`probe`] finds out
-//! how an upstream really behaves. [`tasks`] is routing by what a request looks like, [`degraded`] what is
-//! taken away from one.
+//! how an upstream really behaves. [`tasks`] is routing by what a request looks like. [`levels`] knows how far
+//! degradations have gone, [`degraded`] is what they take away from a request, and [`polite`] an answer
+//! in the place of a refusal.
 
 pub mod accept;
 pub mod admit;
@@ -17,6 +18,7 @@ pub mod degraded;
 pub mod estimate;
 pub mod group;
 pub mod identify;
+pub mod levels;
 pub mod limited;
 pub mod media;
 pub mod metrics;
@@ -24,6 +26,7 @@ pub mod models;
 pub mod ops;
 pub mod pipeline;
 pub mod policy;
+pub mod polite;
 pub mod pool;
 pub mod probe;
 pub mod quota;

@@ -58,6 +58,18 @@ struct TargetLabels {
     state: &'static str,
 }
 
+/// Labels of degradations: names of the policy.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DegradationName {
+    degradation: String,
+}
+
+/// Labels of degraded requests: 1 to 3.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DegradedLabels {
+    level: u32,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitName {
     limit: String,
@@ -82,6 +94,8 @@ pub struct Metrics {
     breaker_changes: Family<TargetLabels, Counter>,
     /// 1 while a control plane tells how provider keys stand.
     pub key_pool_connected: Gauge,
+    degradations: Family<DegradationName, Gauge>,
+    degraded: Family<DegradedLabels, Counter>,
     tokens: Family<TokenLabels, Counter>,
     limit_refusals: Family<LimitLabels, Counter>,
     limit_unasked: Family<LimitName, Counter>,
@@ -134,6 +148,18 @@ impl Metrics {
             "breaker_changes",
             "Times that a target's breaker came into a state",
             breaker_changes.clone(),
+        );
+        let degradations = Family::default();
+        registry.register(
+            "degradation_level",
+            "How far each degradation has gone here, from 0 to 3",
+            degradations.clone(),
+        );
+        let degraded = Family::default();
+        registry.register(
+            "degraded_requests",
+            "Requests that something was taken away from, by level",
+            degraded.clone(),
         );
         let key_pool_connected = Gauge::default();
         let tokens = Family::default();
@@ -283,6 +309,8 @@ impl Metrics {
             credential_changes,
             breaker_changes,
             key_pool_connected,
+            degradations,
+            degraded,
             tokens,
             limit_refusals,
             limit_unasked,
@@ -318,6 +346,9 @@ impl Metrics {
         let labels = RequestLabels { endpoint: record.endpoint, outcome: record.outcome, status };
         self.requests.get_or_create(&labels).inc();
         self.duration.observe(record.latency_ms.total / 1000.0);
+        if let Some(level) = record.degraded_level {
+            self.degraded.get_or_create(&DegradedLabels { level }).inc();
+        }
         if let Some(usage) = &record.usage {
             let estimated = if usage.estimated { "true" } else { "false" };
             for (kind, count) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
@@ -402,6 +433,15 @@ impl Metrics {
         self.limit_headroom.clear();
         for (limit, ratio) in ratios {
             self.limit_headroom.get_or_create(&LimitName { limit }).set(ratio);
+        }
+    }
+
+    /// How far degradations have gone; those that are not named are no more.
+    pub fn degradations<'a>(&self, levels: impl IntoIterator<Item = (&'a str, u32)>) {
+        self.degradations.clear();
+        for (degradation, level) in levels {
+            let name = DegradationName { degradation: degradation.to_owned() };
+            self.degradations.get_or_create(&name).set(level.into());
         }
     }
 

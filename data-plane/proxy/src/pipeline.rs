@@ -1,10 +1,11 @@
 //! The whole life of a request on one screen.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::VecDeque, net::IpAddr, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
-use sluicegate_dialect::{Call, fill};
+use sluicegate_dialect::{Call, extension, fill};
 use sluicegate_flow::{Class, choice::prefix_of};
 use sluicegate_model::{Outcome, resource::Priority};
 use tokio_util::sync::CancellationToken;
@@ -14,12 +15,15 @@ use crate::{
     admit::{self, Permit},
     attempt::{self, Asked, Opened, WholeAnswer},
     body::Body,
+    degraded::{self, Degraded, Notice},
     estimate::{Learned, Sizes},
     identify,
+    levels::Levels,
     limited::{Limited, Names},
     media::Fetcher,
     models,
     policy::{Current, Policy},
+    polite::{self, Polite},
     pool::Pool,
     quota::Quota,
     refusal::{DEADLINE, Refusal},
@@ -28,6 +32,7 @@ use crate::{
     respond,
     route::{self, Choice, Load},
     settle::{Bill, settle, settle_failed},
+    tasks::features::offers_tools,
     trace::Trace,
     usage::UsageLog,
 };
@@ -56,13 +61,17 @@ pub struct Gateway {
     pub max_body: usize,
     /// Fires when streams must end at once.
     pub cut: CancellationToken,
+    /// How far degradations have gone.
+    pub levels: Arc<Levels>,
     /// Every running stream.
     pub streams: Streams,
 }
 
 /// A request that went well.
 enum Answer {
-    Models(bytes::Bytes),
+    Models(Bytes),
+    /// In words of our own.
+    Polite(Polite),
     Call(Box<Answered>),
 }
 
@@ -84,6 +93,7 @@ impl Gateway {
         let is_head = request.method() == Method::HEAD;
         let response = match self.answer(request, &trace, &mut report).await {
             Ok(Answer::Models(list)) => respond_models(list, report),
+            Ok(Answer::Polite(polite)) => polite.into_response(report),
             Ok(Answer::Call(answered)) => self.respond(*answered, report),
             Err(refusal) => refusal.into_response(report),
         };
@@ -95,8 +105,11 @@ impl Gateway {
         let Answered { opened, choice } = answered;
         match opened {
             Opened::Whole(answer) => respond_whole(answer, &choice, report),
-            Opened::Stream(stream) => {
+            Opened::Stream(mut stream) => {
                 report.first_event();
+                if let Some(notice) = report.notice() {
+                    tell(&mut stream.held, notice);
+                }
                 let head = stream_head(&mut report);
                 let cut = self.cut.clone();
                 let relay = Relay::new(*stream, choice, report, cut, &self.streams);
@@ -130,6 +143,9 @@ impl Gateway {
         let mut call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
         note_call(report, &call);
         let permit = admit::admit(&policy, caller, &call)?;
+        if let Some(reply) = self.degrade(&policy, &permit, &mut call, report)? {
+            return Ok(Answer::Polite(reply));
+        }
         let load = load(&permit, &call, &head.headers);
         let plan = route::plan(&policy, &permit, endpoint, &self.pool, load)?;
         let mut limited = self.limit(&policy, &permit, &mut call, report).await?;
@@ -145,9 +161,36 @@ impl Gateway {
             Ok((opened, choice)) => Ok(Answer::Call(Box::new(Answered { opened, choice }))),
             Err(refusal) => {
                 settle_failed(report, refusal.blame());
-                Err(refusal)
+                let polite = polite::unavailable(&refusal, &permit.model, &call, report);
+                polite.map(Answer::Polite).ok_or(refusal)
             }
         }
+    }
+
+    /// Does to the request what degradations come to for it; at the last level that is an answer.
+    fn degrade(
+        &self,
+        policy: &Policy,
+        permit: &Permit,
+        call: &mut Call,
+        report: &mut Report,
+    ) -> Result<Option<Polite>, Refusal> {
+        let effect = self.levels.effect(policy, &permit.model.name, &permit.caller.tenants);
+        match degraded::degrade(&effect, call).map_err(Refusal::Invalid)? {
+            Degraded::Unchanged => {}
+            Degraded::Stripped { call: stripped, notice } => {
+                *call = *stripped;
+                report.degraded(notice);
+            }
+            Degraded::Reply { text, notice } => {
+                report.degraded(notice);
+                return polite::maintenance(text, call, report).map(Some);
+            }
+        }
+        if offers_tools(call) {
+            report.offers_tools(permit);
+        }
+        Ok(None)
     }
 
     /// Takes what the request may need from every limit that is for it. From here on the report
@@ -231,7 +274,7 @@ fn note_call(report: &mut Report, call: &Call) {
     }
 }
 
-fn respond_models(list: bytes::Bytes, mut report: Report) -> Response<Body> {
+fn respond_models(list: Bytes, mut report: Report) -> Response<Body> {
     report.record.status = 200;
     report.record.outcome = Outcome::Success.name();
     let request_id = report.record.request_id.clone();
@@ -261,11 +304,30 @@ fn respond_whole(mut answer: WholeAnswer, choice: &Choice, mut report: Report) -
         let (usage, _) = bill.believed(None, answer.output_chars);
         answer.body = fill::into_answer(&answer.body, usage);
     }
+    if let Some(notice) = report.notice() {
+        let told = if answer.is_stream {
+            extension::into_events(&answer.body, &notice.members())
+        } else {
+            Some(extension::into_answer(&answer.body, &notice.members()))
+        };
+        answer.body = told.unwrap_or(answer.body);
+    }
     settle(&mut report, answer.usage, answer.output_chars);
     if answer.is_stream {
         return stream_head(&mut report).map(|()| Body::events(answer.body, report));
     }
     head(&report, "application/json").map(|()| Body::full(answer.body, report))
+}
+
+/// Tells in the first event that can what was taken away.
+fn tell(events: &mut VecDeque<Bytes>, notice: &Notice) {
+    let members = notice.members();
+    for event in events {
+        if let Some(told) = extension::into_events(event, &members) {
+            *event = told;
+            return;
+        }
+    }
 }
 
 fn stream_head(report: &mut Report) -> Response<()> {
@@ -285,6 +347,9 @@ fn head(report: &Report, content_type: &'static str) -> Response<()> {
     response.headers_mut().insert(respond::ATTEMPTS, attempts);
     respond::stand(response.headers_mut(), &report.standings);
     respond::dropped(response.headers_mut(), &report.dropped);
+    if let Some(notice) = report.notice() {
+        respond::degraded(response.headers_mut(), &notice.header());
+    }
     if let Some(fallback) = &report.record.fallback {
         respond::fallback(response.headers_mut(), fallback);
     }

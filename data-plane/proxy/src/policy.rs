@@ -11,7 +11,7 @@ use sluicegate_dialect::{Dialect, Endpoint, Place};
 use sluicegate_model::{
     Profile, TokenRates,
     resource::{
-        Fallback, LastResort, NamePattern, Priority, Retry, Timeouts,
+        Degradation, Fallback, LastResort, NamePattern, Priority, Retry, Timeouts,
         model::{OutputCap, Tokenizer, WhenUnavailable},
         provider::BaseUrl,
     },
@@ -43,6 +43,11 @@ pub struct Policy {
     prefixes: Vec<(String, Arc<Model>)>,
     /// Every limit.
     pub limits: Limits,
+    /// In the order of their names.
+    pub degradations: Vec<Degradation>,
+    /// When the last of them ends that an operator has set: milliseconds since the Unix epoch. `None`:
+    /// none is set.
+    pub degraded_by_hand_until: Option<u64>,
     /// Until when nothing is tried again, by an operator's word: milliseconds since the Unix epoch.
     retries_off_until: Option<u64>,
 }
@@ -70,6 +75,12 @@ impl Policy {
     /// Is it a model's own name or an exact alias?
     pub fn is_exact(&self, name: &str) -> bool {
         self.models.contains_key(name)
+    }
+
+    /// Every model, sorted by its own name.
+    pub fn own_models(&self) -> Vec<&Arc<Model>> {
+        let named = self.model_names().into_iter();
+        named.filter(|(name, model)| *name == model.name).map(|(_, model)| model).collect()
     }
 
     /// Every name that can be asked for and its model, sorted by name.

@@ -17,6 +17,9 @@ use crate::quota::LimitFacts;
 /// Milliseconds from its arrival on that a caller waits for an answer to end.
 pub const DEADLINE: &str = "x-request-timeout-ms";
 
+/// When to try again what a degradation does not let through: nobody knows its end.
+const MAINTENANCE: Duration = Duration::from_secs(10);
+
 /// Why a request was not answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
@@ -71,6 +74,10 @@ pub enum Refusal {
         model: String,
         provider: String,
         wait_ms: u64,
+    },
+    /// A degradation lets nothing through; what callers are told.
+    Maintenance {
+        text: String,
     },
     /// A limit of ours refused.
     Limited(Box<LimitFacts>),
@@ -271,6 +278,10 @@ impl Refusal {
                         "the model '{model}' is busy: its provider '{provider}' has as many requests under way as it takes"
                     ),
                 )
+            },
+            Self::Maintenance { text } => Shown {
+                retry: Some(MAINTENANCE),
+                ..row(StatusCode::SERVICE_UNAVAILABLE, "server_error", "maintenance", text.clone())
             },
             Self::Limited(facts) => limit::refused(facts),
             Self::JournalFull => Shown {

@@ -2,7 +2,8 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use sluicegate_model::Usage;
+use sluicegate_journal::clock::boottime_ms;
+use sluicegate_model::{Outcome, Usage};
 use sluicegate_telemetry::{
     clock,
     record::{AccessRecord, FallbackRecord, RecordSink, TargetRecord, UsageRecord},
@@ -10,7 +11,11 @@ use sluicegate_telemetry::{
 use tokio::time::Instant;
 
 use crate::{
+    admit::Permit,
+    degraded::Notice,
+    levels::TimedOut,
     metrics::Metrics,
+    policy::{Caller, Model},
     quota::{Reservation, Standings},
     route::Choice,
     settle::{self, Bill, Charged},
@@ -23,6 +28,8 @@ pub struct Reporter {
     /// `None`: records are switched off; counts are not.
     pub sink: Option<RecordSink>,
     pub metrics: Arc<Metrics>,
+    /// Requests with tools that timed out.
+    pub timed_out: Arc<TimedOut>,
 }
 
 /// A request's record while it lives. Dropped unfinished, it says that the caller left.
@@ -37,6 +44,10 @@ pub struct Report {
     pub fills_usage: bool,
     /// Members of the request that the target had no place for.
     pub dropped: Vec<Cow<'static, str>>,
+    /// What was taken away from the request.
+    notice: Option<Notice>,
+    /// Whose request it is, and for which model, if it offers tools.
+    offers_tools: Option<(Arc<Model>, Arc<Caller>)>,
     arrived: Instant,
     /// When the caller stops waiting, if it says so.
     deadline: Option<Instant>,
@@ -67,6 +78,8 @@ impl Report {
             standings: Standings::default(),
             fills_usage: false,
             dropped: Vec::new(),
+            notice: None,
+            offers_tools: None,
             arrived: Instant::now(),
             deadline: None,
             waited: Duration::ZERO,
@@ -177,6 +190,34 @@ impl Report {
         });
     }
 
+    /// Something was taken away from the request.
+    pub fn degraded(&mut self, notice: Notice) {
+        self.record.degraded_level = Some(notice.level.number());
+        self.record.degraded_by.clone_from(&notice.by);
+        self.record.stripped_tools.clone_from(&notice.removed);
+        self.notice = Some(notice);
+    }
+
+    /// What was taken away from the request, if anything was.
+    pub fn notice(&self) -> Option<&Notice> {
+        self.notice.as_ref()
+    }
+
+    /// The request that goes on offers tools: should it time out, that is a tool call that did.
+    pub fn offers_tools(&mut self, permit: &Permit) {
+        self.offers_tools = Some((permit.model.clone(), permit.caller.clone()));
+    }
+
+    /// The one place that says what a timeout of a tool call is: a request that offered tools ended by
+    /// one of the upstream's, whether nothing came, no more, or no end. That its caller did not wait
+    /// longer says nothing of the upstream.
+    fn count_tool_timeout(&mut self) {
+        let Some((model, caller)) = self.offers_tools.take() else { return };
+        if self.record.outcome == Outcome::Timeout.name() && !self.is_late() {
+            self.reporter.timed_out.add(&model.name, &caller.tenants, boottime_ms());
+        }
+    }
+
     /// The response was handed over as the record says.
     pub fn finish(mut self) {
         self.post();
@@ -187,6 +228,7 @@ impl Report {
             return;
         }
         settle::settle_abandoned(self);
+        self.count_tool_timeout();
         self.record.latency_ms.total = self.elapsed_ms();
         let metrics = &self.reporter.metrics;
         metrics.in_flight.dec();

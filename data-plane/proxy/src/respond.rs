@@ -11,6 +11,7 @@ use sluicegate_telemetry::record::{FallbackRecord, LimitRecord};
 
 use crate::{
     body::Body,
+    degraded::{self, Notice},
     quota::{LimitFacts, Standings, reset_text},
     refusal::{self, Refusal, Shown},
     report::Report,
@@ -76,22 +77,28 @@ impl Refusal {
         Bytes::from(body.to_string())
     }
 
-    /// The whole response, and the facts of it in the record.
-    pub fn into_response(self, mut report: Report) -> Response<Body> {
-        let shown = self.shown();
-        let request_id = report.record.request_id.clone();
+    /// Its facts in the record.
+    pub(crate) fn note(&self, shown: &Shown, report: &mut Report) {
         report.record.status = shown.status.as_u16();
         report.record.outcome = self.outcome();
         report.record.error_code = Some(shown.code.clone());
-        report.record.reason = Some(match &self {
+        report.record.reason = Some(match self {
             Self::Upstream { fault, .. } => {
                 redact::message(fault.message.as_deref().unwrap_or("no message"))
             }
             _ => shown.message.clone(),
         });
-        if let Self::Limited(facts) = &self {
-            note_limit(&mut report, facts);
+        if let Self::Limited(facts) = self {
+            note_limit(report, facts);
         }
+    }
+
+    /// The whole response, and the facts of it in the record.
+    pub fn into_response(self, mut report: Report) -> Response<Body> {
+        let shown = self.shown();
+        let request_id = report.record.request_id.clone();
+        self.note(&shown, &mut report);
+        let notice = report.notice().map(Notice::header);
         let attempts = report.record.attempts.len();
         let standings = match &self {
             Self::Limited(facts) => facts.standings,
@@ -103,6 +110,9 @@ impl Refusal {
         let headers = response.headers_mut();
         common(headers, &request_id, "application/json");
         stand(headers, &standings);
+        if let Some(notice) = notice {
+            degraded(headers, &notice);
+        }
         headers.insert(
             SHOULD_RETRY,
             HeaderValue::from_static(if shown.is_retryable() { "true" } else { "false" }),
@@ -226,6 +236,13 @@ pub fn fallback(headers: &mut HeaderMap, fallback: &FallbackRecord) {
     }
 }
 
+/// What was taken away from the request.
+pub fn degraded(headers: &mut HeaderMap, notice: &str) {
+    if let Ok(value) = HeaderValue::from_str(notice) {
+        headers.insert(degraded::HEADER, value);
+    }
+}
+
 /// Headers that every answer carries.
 pub fn common(headers: &mut HeaderMap, request_id: &str, content_type: &'static str) {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -235,7 +252,7 @@ pub fn common(headers: &mut HeaderMap, request_id: &str, content_type: &'static 
 }
 
 /// `Retry-After` in whole seconds, rounded up, and its exact form.
-fn insert_wait(headers: &mut HeaderMap, wait: Duration) {
+pub(crate) fn insert_wait(headers: &mut HeaderMap, wait: Duration) {
     let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
     headers.insert(RETRY_AFTER_MS, HeaderValue::from(ms));

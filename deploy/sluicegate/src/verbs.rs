@@ -2,6 +2,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod completions;
+pub(crate) mod degrade;
 pub(crate) mod delete;
 pub(crate) mod demo_upstream;
 pub(crate) mod describe;
@@ -47,6 +48,7 @@ pub(crate) async fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Nodes(args) => Box::pin(nodes::run(args)).await,
         Verb::Key(verb) => Box::pin(key::run(verb)).await,
         Verb::KeyPool(verb) => Box::pin(key_pool::run(verb)).await,
+        Verb::Degrade(verb) => Box::pin(degrade::run(verb)).await,
         Verb::Limit(verb) => Box::pin(limit::run(verb)).await,
         Verb::Usage(args) => Box::pin(usage::run(args)).await,
         Verb::DemoUpstream(args) => Box::pin(demo_upstream::run(args)).await,

@@ -63,6 +63,15 @@ pub struct AccessRecord {
     /// The model that answered in the place of the one that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<FallbackRecord>,
+    /// How far degradations had gone for the request, where they took something away: 1 to 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degraded_level: Option<u32>,
+    /// Their names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub degraded_by: Vec<String>,
+    /// Names of the tools that were taken out of the request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stripped_tools: Vec<String>,
     /// Every attempt, in order.
     pub attempts: Vec<AttemptRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -195,8 +195,12 @@ fn build(
             | Resource::Credential(_)
             | Resource::Tenant(_)
             | Resource::Limit(_)
-            | Resource::Override(_)
-            | Resource::Degradation(_) => {}
+            | Resource::Override(_) => {}
+            Resource::Degradation(spec) => {
+                let ends = spec.manual.as_ref().map(|manual| manual.expires_unix_ms);
+                policy.degraded_by_hand_until = policy.degraded_by_hand_until.max(ends);
+                policy.degradations.push(spec.clone());
+            }
             Resource::Force(spec) => match spec.what {
                 Forced::NoRetries => {
                     let until = spec.expires_unix_ms.unwrap_or(u64::MAX);

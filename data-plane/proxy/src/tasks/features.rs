@@ -64,7 +64,7 @@ impl<'a> Features<'a> {
         Self {
             messages: messages(call),
             prompt_tokens: call.prompt.size(&call.body).text / 4,
-            tools: has_elements(call, "tools") || has_elements(call, "functions"),
+            tools: offers_tools(call),
             json_schema: format == "json_schema",
             json: matches!(format.as_str(), "json_schema" | "json_object"),
             text: OnceCell::new(),
@@ -158,6 +158,11 @@ impl<'a> Features<'a> {
 fn value(call: &Call, name: &str) -> Option<Range<usize>> {
     let (index, _) = call.member(name)?;
     Some(call.members.get(index)?.value.clone())
+}
+
+/// Does the call offer any tool?
+pub fn offers_tools(call: &Call) -> bool {
+    has_elements(call, "tools") || has_elements(call, "functions")
 }
 
 fn has_elements(call: &Call, name: &str) -> bool {

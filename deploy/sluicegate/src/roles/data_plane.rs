@@ -9,6 +9,7 @@ use sluicegate_proto::policy::v1::NodeIdentity;
 use sluicegate_proxy::{
     Gateway,
     estimate::Learned,
+    levels::{Levels, LevelsClient, Teller, TimedOut},
     media::Fetcher,
     metrics::Metrics,
     ops::{self, Ops},
@@ -185,6 +186,16 @@ impl DataPlane {
         );
         let pool = Pool::new(metrics.clone(), node_id.clone());
         let pooling = PoolClient::start(&pool, &endpoints, &token);
+        let (levels, timed_out) = (Arc::new(Levels::default()), Arc::new(TimedOut::default()));
+        let teller = Teller {
+            levels: levels.clone(),
+            timed_out: timed_out.clone(),
+            current: current.clone(),
+            metrics: metrics.clone(),
+            node_id: node_id.clone(),
+            incarnation,
+        };
+        let degrading = LevelsClient::start(teller, &endpoints, &token);
         let reporting = Reporting::start(&log, recovered, &endpoints, &token, node_id);
         let gateway = Arc::new(Gateway {
             fetcher: Fetcher::default(),
@@ -193,9 +204,10 @@ impl DataPlane {
             pool,
             learned: Learned::default(),
             usage: log.clone(),
-            reporter: Reporter { sink, metrics: metrics.clone() },
+            reporter: Reporter { sink, metrics: metrics.clone(), timed_out },
             max_body: args.max_body_bytes,
             cut: CancellationToken::new(),
+            levels,
             streams: Streams::default(),
         });
         let watched = gateway.clone();
@@ -211,7 +223,7 @@ impl DataPlane {
             server::serve(self.traffic, gateway, drain, stop).await;
             // What was used last is written down, and sent as far as there is time.
             tokio::join!(quota.hand_back(LAST_REPORT), log.flush(LAST_REPORT));
-            drop((sync, watching, exchange, pooling, reporting));
+            drop((sync, watching, exchange, pooling, degrading, reporting));
             ops_stop.cancel();
         });
         Ok(Running { status, serving, writer })
