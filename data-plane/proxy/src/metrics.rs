@@ -35,6 +35,13 @@ pub struct AttemptLabels {
     outcome: &'static str,
 }
 
+/// Labels of tasks that were routed: models of the policy.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    model: String,
+    to: String,
+}
+
 /// Labels of limits: names of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitLabels {
@@ -80,6 +87,7 @@ pub struct Metrics {
     attempts: Family<AttemptLabels, Counter>,
     credential_changes: Family<CredentialLabels, Counter>,
     breaker_changes: Family<TargetLabels, Counter>,
+    routed: Family<RouteLabels, Counter>,
     /// 1 while a control plane tells how provider keys stand.
     pub key_pool_connected: Gauge,
     tokens: Family<TokenLabels, Counter>,
@@ -135,6 +143,8 @@ impl Metrics {
             "Times that a target's breaker came into a state",
             breaker_changes.clone(),
         );
+        let routed = Family::<RouteLabels, Counter>::default();
+        registry.register("routed", "Tasks of a routed model, by where they went", routed.clone());
         let key_pool_connected = Gauge::default();
         let tokens = Family::default();
         let limit_refusals = Family::default();
@@ -282,6 +292,7 @@ impl Metrics {
             attempts,
             credential_changes,
             breaker_changes,
+            routed,
             key_pool_connected,
             tokens,
             limit_refusals,
@@ -318,7 +329,9 @@ impl Metrics {
         let labels = RequestLabels { endpoint: record.endpoint, outcome: record.outcome, status };
         self.requests.get_or_create(&labels).inc();
         self.duration.observe(record.latency_ms.total / 1000.0);
-        if let Some(usage) = &record.usage {
+        let passed_over = record.route.iter().flat_map(|route| &route.passed_over);
+        let unused = passed_over.filter_map(|passed_over| passed_over.usage.as_ref());
+        for usage in record.usage.iter().chain(unused) {
             let estimated = if usage.estimated { "true" } else { "false" };
             for (kind, count) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
                 self.tokens.get_or_create(&TokenLabels { kind, estimated }).inc_by(count);
@@ -328,6 +341,12 @@ impl Metrics {
             self.cost.inc_by(cost);
             self.units.inc_by(units);
         }
+    }
+
+    /// Counts a task that went to a model.
+    pub fn routed(&self, model: &str, to: &str) {
+        let labels = RouteLabels { model: model.to_owned(), to: to.to_owned() };
+        self.routed.get_or_create(&labels).inc();
     }
 
     /// Counts an attempt that ended.

@@ -12,7 +12,7 @@ use sluicegate_dialect::{Fault, InvalidCall, Unfit};
 use sluicegate_model::outcome::Blame;
 use sluicegate_protocol::{breaker::Refused, pool::Down};
 
-use crate::quota::LimitFacts;
+use crate::{quota::LimitFacts, tasks::BadChoice};
 
 /// Milliseconds from its arrival on that a caller waits for an answer to end.
 pub const DEADLINE: &str = "x-request-timeout-ms";
@@ -48,6 +48,8 @@ pub enum Refusal {
     ModelNotAllowed {
         model: String,
     },
+    /// The caller may not choose so which model answers.
+    BadRoute(BadChoice),
     /// The model has no target that serves this endpoint, or none with a usable key.
     NoTarget {
         model: String,
@@ -233,6 +235,9 @@ impl Refusal {
                     ),
                 )
             },
+            Self::BadRoute(fault) => {
+                row(StatusCode::BAD_REQUEST, INVALID, "invalid_route", fault.to_string())
+            }
             Self::NoTarget { model, served: true, .. } => row(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "server_error",

@@ -10,6 +10,8 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 pub(crate) const CALLER: &str = "sk-caller-of-immune-gateways";
+/// Another caller, named `other`, who may use only models whose names begin with `auto`.
+pub(crate) const OTHER: &str = "sk-other-of-immune-gateways";
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// One gateway, and one upstream that plays every provider: the first part of a path names it.
@@ -43,7 +45,10 @@ impl World {
         let config = json!({
             "providers": providers,
             "models": models,
-            "api_keys": [{ "name": "caller", "secret": { "value": CALLER } }],
+            "api_keys": [
+                { "name": "caller", "secret": { "value": CALLER } },
+                { "name": "other", "secret": { "value": OTHER }, "models": ["auto*"] },
+            ],
         });
         let file = folder.path().join("config.yaml");
         std::fs::write(&file, config.to_string()).unwrap();
@@ -66,14 +71,18 @@ impl World {
         let body = json!({
             "model": model, "stream": stream, "messages": [{ "role": "user", "content": what }],
         });
-        let mut request =
-            Request::post("/v1/chat/completions").bearer(CALLER).body(body.to_string());
+        let begun = Instant::now();
+        let reply = self.post(CALLER, &body, headers).await;
+        (reply, begun.elapsed())
+    }
+
+    /// Sends a body with a caller's key.
+    pub(crate) async fn post(&self, key: &str, body: &Value, headers: &[(&str, &str)]) -> Reply {
+        let mut request = Request::post("/v1/chat/completions").bearer(key).body(body.to_string());
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        let begun = Instant::now();
-        let reply = exchange(self.gateway.traffic(), &request, &[], LIMIT).await;
-        (reply, begun.elapsed())
+        exchange(self.gateway.traffic(), &request, &[], LIMIT).await
     }
 
     /// What an admin command says, as JSON.
