@@ -229,7 +229,8 @@ impl Gateway {
         let sizes =
             Sizes::of(call, upstream_name, model.tokenizer, model.output_cap, &stats, precise);
         let names = Names::of(permit, report);
-        let mut limited = Limited { quota: &self.quota, policy, permit, names, sizes };
+        let deadline = report.deadline();
+        let mut limited = Limited { quota: &self.quota, policy, permit, names, sizes, deadline };
         let reservation = limited.reserve(None, true).await.map_err(Refusal::Limited)?;
         call.send_cap = limited.sizes.cap_to_send();
         report.standings = reservation.standings;
