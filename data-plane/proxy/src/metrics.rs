@@ -10,6 +10,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
     registry::{Registry, Unit},
 };
+use sluicegate_flow::Class;
 use sluicegate_journal::{Numbers, clock::boottime_ms};
 use sluicegate_model::{Outcome, resource::limit::Dimension};
 use sluicegate_proto::policy::v1::LedgerStatus;
@@ -40,6 +41,11 @@ pub struct AttemptLabels {
 struct RouteLabels {
     model: String,
     to: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClassLabels {
+    class: &'static str,
 }
 
 /// Labels of limits: names of the policy.
@@ -88,6 +94,8 @@ pub struct Metrics {
     credential_changes: Family<CredentialLabels, Counter>,
     breaker_changes: Family<TargetLabels, Counter>,
     routed: Family<RouteLabels, Counter>,
+    shed: Family<ClassLabels, Counter>,
+    pressure: Gauge<f64, AtomicU64>,
     /// 1 while a control plane tells how provider keys stand.
     pub key_pool_connected: Gauge,
     tokens: Family<TokenLabels, Counter>,
@@ -145,6 +153,18 @@ impl Metrics {
         );
         let routed = Family::<RouteLabels, Counter>::default();
         registry.register("routed", "Tasks of a routed model, by where they went", routed.clone());
+        let shed = Family::<ClassLabels, Counter>::default();
+        registry.register(
+            "shed",
+            "Requests turned away because the process runs short",
+            shed.clone(),
+        );
+        let pressure = Gauge::default();
+        registry.register(
+            "pressure",
+            "How much of what the process can stand is used, from 0 to 1",
+            pressure.clone(),
+        );
         let key_pool_connected = Gauge::default();
         let tokens = Family::default();
         let limit_refusals = Family::default();
@@ -293,6 +313,8 @@ impl Metrics {
             credential_changes,
             breaker_changes,
             routed,
+            shed,
+            pressure,
             key_pool_connected,
             tokens,
             limit_refusals,
@@ -347,6 +369,16 @@ impl Metrics {
     pub fn routed(&self, model: &str, to: &str) {
         let labels = RouteLabels { model: model.to_owned(), to: to.to_owned() };
         self.routed.get_or_create(&labels).inc();
+    }
+
+    /// Counts a request that was turned away, since the process runs short.
+    pub fn shed(&self, class: Class) {
+        self.shed.get_or_create(&ClassLabels { class: class.name() }).inc();
+    }
+
+    /// How much of what the process can stand is used.
+    pub fn pressure(&self, share: f64) {
+        self.pressure.set(share);
     }
 
     /// Counts an attempt that ended.

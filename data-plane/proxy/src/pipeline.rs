@@ -19,8 +19,9 @@ use crate::{
     limited::{Limited, Names},
     media::Fetcher,
     models,
-    policy::{Current, Model, Policy},
+    policy::{Caller, Current, Model, Policy},
     pool::Pool,
+    pressure::Watchman,
     quota::Quota,
     refusal::{DEADLINE, Refusal},
     relay::{Relay, Streams},
@@ -45,6 +46,8 @@ pub struct Gateway {
     pub reporter: Reporter,
     /// What is held of the limits that the fleet shares.
     pub quota: Arc<Quota>,
+    /// What is turned away, so that the rest can be served.
+    pub watchman: Watchman,
     /// How provider keys stand.
     pub pool: Arc<Pool>,
     /// What upstreams have reported before.
@@ -135,6 +138,7 @@ impl Gateway {
             }
             Wanted::Call(endpoint) => endpoint,
         };
+        self.watchman.admit(class(&caller, &head.headers))?;
         let body = accept::body(&head.headers, incoming, self.max_body).await?;
         let mut call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
         note_call(report, &call);
@@ -168,7 +172,7 @@ impl Gateway {
             trace: context.trace,
             fetcher: &self.fetcher,
             group: &permit.model.group,
-            once: policy.retries_are_off(),
+            once: policy.retries_are_off() || !self.watchman.may_retry(),
         };
         match attempt::first_answer(plan, asked, &mut limited, report).await {
             Ok((mut opened, choice)) => {
@@ -242,8 +246,6 @@ impl Gateway {
 /// How much a request is, as far as its size tells, and whose.
 fn load(permit: &Permit, call: &Call, headers: &HeaderMap) -> Load {
     let caller = &permit.caller;
-    let wanted = headers.get(PRIORITY).and_then(|value| Priority::parse(value.to_str().ok()?));
-    let priority = wanted.map_or(caller.priority, |wanted| wanted.max(caller.priority));
     let prompt_tokens = call.rough_prompt_tokens();
     let head = || call.member("messages").map_or(&call.body[..], |(_, messages)| messages);
     Load {
@@ -252,12 +254,18 @@ fn load(permit: &Permit, call: &Call, headers: &HeaderMap) -> Load {
         prefix: if permit.model.group.choosing.by_prefix() { prefix_of(head()) } else { 0 },
         tenant: caller.shares_as.clone(),
         weight: caller.weight,
-        class: match priority {
-            Priority::Critical => Class::Critical,
-            Priority::Interactive => Class::Interactive,
-            Priority::Default => Class::Default,
-            Priority::Batch => Class::Batch,
-        },
+        class: class(caller, headers),
+    }
+}
+
+/// How urgent a request is: as its tenant's are, or less, if the caller says so.
+fn class(caller: &Caller, headers: &HeaderMap) -> Class {
+    let wanted = headers.get(PRIORITY).and_then(|value| Priority::parse(value.to_str().ok()?));
+    match wanted.map_or(caller.priority, |wanted| wanted.max(caller.priority)) {
+        Priority::Critical => Class::Critical,
+        Priority::Interactive => Class::Interactive,
+        Priority::Default => Class::Default,
+        Priority::Batch => Class::Batch,
     }
 }
 
@@ -276,7 +284,7 @@ fn note_head(report: &mut Report, policy: &Policy, head: &http::request::Parts, 
     report.record.app = app.map(|app| app.chars().take(128).collect());
 }
 
-fn note_caller(report: &mut Report, caller: &crate::policy::Caller) {
+fn note_caller(report: &mut Report, caller: &Caller) {
     report.record.key = Some(caller.key.clone());
     report.record.tenant.clone_from(&caller.tenant);
     report.record.user.clone_from(&caller.user);

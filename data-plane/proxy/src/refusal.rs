@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use sluicegate_dialect::{Fault, InvalidCall, Unfit};
+use sluicegate_flow::pressure::Shed;
 use sluicegate_model::outcome::Blame;
 use sluicegate_protocol::{breaker::Refused, pool::Down};
 
@@ -18,7 +19,7 @@ use crate::{quota::LimitFacts, tasks::BadChoice};
 pub const DEADLINE: &str = "x-request-timeout-ms";
 
 /// Why a request was not answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Refusal {
     NotReady,
     NoSuchPath {
@@ -74,6 +75,8 @@ pub enum Refusal {
         provider: String,
         wait_ms: u64,
     },
+    /// The process cannot stand more; less urgent requests are turned away first.
+    Shed(Shed),
     /// A limit of ours refused.
     Limited(Box<LimitFacts>),
     /// What the request uses could not be written down.
@@ -275,6 +278,16 @@ impl Refusal {
                     format!(
                         "the model '{model}' is busy: its provider '{provider}' has as many requests under way as it takes"
                     ),
+                )
+            },
+            Self::Shed(shed) => Shown {
+                // Not all at once.
+                retry: Some(Duration::from_millis(1_000 + fastrand::u64(..2_000))),
+                ..row(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "server_error",
+                    "gateway_overloaded",
+                    format!("{shed}; try again later"),
                 )
             },
             Self::Limited(facts) => limit::refused(facts),

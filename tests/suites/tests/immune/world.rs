@@ -1,5 +1,6 @@
 //! A gateway in front of scripted upstreams.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -78,11 +79,7 @@ impl World {
 
     /// Sends a body with a caller's key.
     pub(crate) async fn post(&self, key: &str, body: &Value, headers: &[(&str, &str)]) -> Reply {
-        let mut request = Request::post("/v1/chat/completions").bearer(key).body(body.to_string());
-        for (name, value) in headers {
-            request = request.header(name, value);
-        }
-        exchange(self.gateway.traffic(), &request, &[], LIMIT).await
+        post(self.gateway.traffic(), key, body, headers).await
     }
 
     /// What an admin command says, as JSON.
@@ -91,6 +88,20 @@ impl World {
         assert!(output.status.success(), "{arguments:?}: {}", output.said());
         serde_json::from_str(&output.stdout).unwrap()
     }
+}
+
+/// Sends a chat request.
+pub(crate) async fn post(
+    to: SocketAddr,
+    key: &str,
+    body: &Value,
+    headers: &[(&str, &str)],
+) -> Reply {
+    let mut request = Request::post("/v1/chat/completions").bearer(key).body(body.to_string());
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    exchange(to, &request, &[], LIMIT).await
 }
 
 /// What the last user said, which chooses the answer.
