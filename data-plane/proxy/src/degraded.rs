@@ -1,15 +1,18 @@
 //! What a degradation does to one request, and how its answer says so.
 
+use std::collections::VecDeque;
+
+use bytes::Bytes;
 use http::HeaderName;
 use serde_json::{Map, Value, json};
 use sluicegate_dialect::{
-    Call, InvalidCall,
+    Call, InvalidCall, extension,
     strip::{Stripped, Which, strip},
 };
 use sluicegate_model::resource::degradation::Level;
 use sluicegate_protocol::degrade::Effect;
 
-use crate::visible::visible;
+use crate::{attempt::WholeAnswer, visible::visible};
 
 /// Tells that an answer is degraded: `level=1;by=memory;removed=shell,browser`.
 pub const HEADER: HeaderName = HeaderName::from_static("x-sluicegate-degraded");
@@ -39,6 +42,16 @@ pub struct Notice {
     pub by: Vec<String>,
     /// Names of the tools that were taken away.
     pub removed: Vec<String>,
+}
+
+impl Degraded<'_> {
+    /// What the answer is to say of it.
+    pub fn notice(&self) -> Option<&Notice> {
+        match self {
+            Self::Unchanged => None,
+            Self::Stripped { notice, .. } | Self::Reply { notice, .. } => Some(notice),
+        }
+    }
 }
 
 /// Does to a call what degradations come to for it.
@@ -71,6 +84,27 @@ pub fn degrade<'a>(effect: &Effect<'a>, call: &Call) -> Result<Degraded<'a>, Inv
 }
 
 impl Notice {
+    /// Tells it within a whole answer.
+    pub fn put_into(&self, answer: &mut WholeAnswer) {
+        let members = self.members();
+        if !answer.is_stream {
+            answer.body = extension::into_answer(&answer.body, &members);
+        } else if let Some(told) = extension::into_events(&answer.body, &members) {
+            answer.body = told;
+        }
+    }
+
+    /// Tells it in the first of a stream's events that can.
+    pub fn put_first(&self, events: &mut VecDeque<Bytes>) {
+        let members = self.members();
+        for event in events {
+            if let Some(told) = extension::into_events(event, &members) {
+                *event = told;
+                return;
+            }
+        }
+    }
+
     /// Members of an answer's extension.
     pub fn members(&self) -> Map<String, Value> {
         Map::from_iter([(EXTENSION.to_owned(), self.extension())])
@@ -114,7 +148,6 @@ fn cut(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use sluicegate_dialect::Endpoint;
     use sluicegate_model::resource::degradation::ToolPattern;
 

@@ -28,6 +28,7 @@ pub mod pipeline;
 pub mod policy;
 pub mod polite;
 pub mod pool;
+pub mod pressure;
 pub mod probe;
 pub mod quota;
 pub mod refusal;

@@ -1,5 +1,9 @@
 //! What a data plane counts.
 
+mod degradations;
+
+pub use degradations::Degradations;
+
 use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicI64, AtomicU64, Ordering},
@@ -10,6 +14,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
     registry::{Registry, Unit},
 };
+use sluicegate_flow::Class;
 use sluicegate_journal::{Numbers, clock::boottime_ms};
 use sluicegate_model::{Outcome, resource::limit::Dimension};
 use sluicegate_proto::policy::v1::LedgerStatus;
@@ -35,6 +40,18 @@ pub struct AttemptLabels {
     outcome: &'static str,
 }
 
+/// Labels of tasks that were routed: models of the policy.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    model: String,
+    to: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClassLabels {
+    class: &'static str,
+}
+
 /// Labels of limits: names of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitLabels {
@@ -56,18 +73,6 @@ struct TargetLabels {
     provider: String,
     model: String,
     state: &'static str,
-}
-
-/// Labels of degradations: names of the policy.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DegradationName {
-    degradation: String,
-}
-
-/// Labels of degraded requests: 1 to 3.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DegradedLabels {
-    level: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -92,10 +97,13 @@ pub struct Metrics {
     attempts: Family<AttemptLabels, Counter>,
     credential_changes: Family<CredentialLabels, Counter>,
     breaker_changes: Family<TargetLabels, Counter>,
+    routed: Family<RouteLabels, Counter>,
+    shed: Family<ClassLabels, Counter>,
+    pressure: Gauge<f64, AtomicU64>,
     /// 1 while a control plane tells how provider keys stand.
     pub key_pool_connected: Gauge,
-    degradations: Family<DegradationName, Gauge>,
-    degraded: Family<DegradedLabels, Counter>,
+    /// What is taken away from requests.
+    pub degradations: Degradations,
     tokens: Family<TokenLabels, Counter>,
     limit_refusals: Family<LimitLabels, Counter>,
     limit_unasked: Family<LimitName, Counter>,
@@ -149,17 +157,20 @@ impl Metrics {
             "Times that a target's breaker came into a state",
             breaker_changes.clone(),
         );
-        let degradations = Family::default();
+        let degradations = Degradations::register(&mut registry);
+        let routed = Family::<RouteLabels, Counter>::default();
+        registry.register("routed", "Tasks of a routed model, by where they went", routed.clone());
+        let shed = Family::<ClassLabels, Counter>::default();
         registry.register(
-            "degradation_level",
-            "How far each degradation has gone here, from 0 to 3",
-            degradations.clone(),
+            "shed",
+            "Requests turned away because the process runs short",
+            shed.clone(),
         );
-        let degraded = Family::default();
+        let pressure = Gauge::default();
         registry.register(
-            "degraded_requests",
-            "Requests that something was taken away from, by level",
-            degraded.clone(),
+            "pressure",
+            "How much of what the process can stand is used, from 0 to 1",
+            pressure.clone(),
         );
         let key_pool_connected = Gauge::default();
         let tokens = Family::default();
@@ -308,9 +319,11 @@ impl Metrics {
             attempts,
             credential_changes,
             breaker_changes,
+            routed,
+            shed,
+            pressure,
             key_pool_connected,
             degradations,
-            degraded,
             tokens,
             limit_refusals,
             limit_unasked,
@@ -347,9 +360,11 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
         self.duration.observe(record.latency_ms.total / 1000.0);
         if let Some(level) = record.degraded_level {
-            self.degraded.get_or_create(&DegradedLabels { level }).inc();
+            self.degradations.degraded(level);
         }
-        if let Some(usage) = &record.usage {
+        let passed_over = record.route.iter().flat_map(|route| &route.passed_over);
+        let unused = passed_over.filter_map(|passed_over| passed_over.usage.as_ref());
+        for usage in record.usage.iter().chain(unused) {
             let estimated = if usage.estimated { "true" } else { "false" };
             for (kind, count) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
                 self.tokens.get_or_create(&TokenLabels { kind, estimated }).inc_by(count);
@@ -359,6 +374,22 @@ impl Metrics {
             self.cost.inc_by(cost);
             self.units.inc_by(units);
         }
+    }
+
+    /// Counts a task that went to a model.
+    pub fn routed(&self, model: &str, to: &str) {
+        let labels = RouteLabels { model: model.to_owned(), to: to.to_owned() };
+        self.routed.get_or_create(&labels).inc();
+    }
+
+    /// Counts a request that was turned away, since the process runs short.
+    pub fn shed(&self, class: Class) {
+        self.shed.get_or_create(&ClassLabels { class: class.name() }).inc();
+    }
+
+    /// How much of what the process can stand is used.
+    pub fn pressure(&self, share: f64) {
+        self.pressure.set(share);
     }
 
     /// Counts an attempt that ended.
@@ -433,15 +464,6 @@ impl Metrics {
         self.limit_headroom.clear();
         for (limit, ratio) in ratios {
             self.limit_headroom.get_or_create(&LimitName { limit }).set(ratio);
-        }
-    }
-
-    /// How far degradations have gone; those that are not named are no more.
-    pub fn degradations<'a>(&self, levels: impl IntoIterator<Item = (&'a str, u32)>) {
-        self.degradations.clear();
-        for (degradation, level) in levels {
-            let name = DegradationName { degradation: degradation.to_owned() };
-            self.degradations.get_or_create(&name).set(level.into());
         }
     }
 

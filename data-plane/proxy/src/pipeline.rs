@@ -1,11 +1,11 @@
 //! The whole life of a request on one screen.
 
-use std::{collections::VecDeque, net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
-use sluicegate_dialect::{Call, extension, fill};
+use sluicegate_dialect::{Call, fill};
 use sluicegate_flow::{Class, choice::prefix_of};
 use sluicegate_model::{Outcome, resource::Priority};
 use tokio_util::sync::CancellationToken;
@@ -22,9 +22,10 @@ use crate::{
     limited::{Limited, Names},
     media::Fetcher,
     models,
-    policy::{Current, Policy},
+    policy::{Caller, Current, Model, Policy},
     polite::{self, Polite},
     pool::Pool,
+    pressure::Watchman,
     quota::Quota,
     refusal::{DEADLINE, Refusal},
     relay::{Relay, Streams},
@@ -32,7 +33,7 @@ use crate::{
     respond,
     route::{self, Choice, Load},
     settle::{Bill, settle, settle_failed},
-    tasks::features::offers_tools,
+    tasks::{self, features::offers_tools},
     trace::Trace,
     usage::UsageLog,
 };
@@ -49,6 +50,8 @@ pub struct Gateway {
     pub reporter: Reporter,
     /// What is held of the limits that the fleet shares.
     pub quota: Arc<Quota>,
+    /// What is turned away, so that the rest can be served.
+    pub watchman: Watchman,
     /// How provider keys stand.
     pub pool: Arc<Pool>,
     /// What upstreams have reported before.
@@ -76,9 +79,19 @@ enum Answer {
 }
 
 /// An answer that has begun, and what its stages need to know of it.
-struct Answered {
-    opened: Opened,
+pub(crate) struct Answered {
+    pub(crate) opened: Opened,
     choice: Choice,
+    /// What was taken away from the request that it answers.
+    notice: Option<Notice>,
+}
+
+/// What is the same for all of a request's stages.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) trace: &'a Trace,
 }
 
 impl Gateway {
@@ -102,13 +115,19 @@ impl Gateway {
     }
 
     fn respond(&self, answered: Answered, mut report: Report) -> Response<Body> {
-        let Answered { opened, choice } = answered;
+        let Answered { opened, choice, notice } = answered;
+        report.degraded(notice);
         match opened {
-            Opened::Whole(answer) => respond_whole(answer, &choice, report),
+            Opened::Whole(mut answer) => {
+                if let Some(notice) = report.notice() {
+                    notice.put_into(&mut answer);
+                }
+                respond_whole(answer, report)
+            }
             Opened::Stream(mut stream) => {
                 report.first_event();
                 if let Some(notice) = report.notice() {
-                    tell(&mut stream.held, notice);
+                    notice.put_first(&mut stream.held);
                 }
                 let head = stream_head(&mut report);
                 let cut = self.cut.clone();
@@ -139,58 +158,113 @@ impl Gateway {
             }
             Wanted::Call(endpoint) => endpoint,
         };
+        self.watchman.admit(class(&caller, &head.headers))?;
         let body = accept::body(&head.headers, incoming, self.max_body).await?;
         let mut call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
         note_call(report, &call);
-        let permit = admit::admit(&policy, caller, &call)?;
-        if let Some(reply) = self.degrade(&policy, &permit, &mut call, report)? {
-            return Ok(Answer::Polite(reply));
+        let mut permit = admit::admit(&policy, caller, &call)?;
+        let context = Context { policy: &policy, headers: &head.headers, trace };
+        let judge = tasks::stage::route(self, context, &mut permit, &call, report).await?;
+        let mut answered = match self.ask(context, &permit, &mut call, report).await {
+            Ok(answered) => answered,
+            Err(refusal) => {
+                let polite = polite::in_place_of(&refusal, &permit.model, &call, report);
+                return polite.map(Answer::Polite).ok_or(refusal);
+            }
+        };
+        if let Some(judge) = judge {
+            answered = self.improve(&judge, context, permit, &mut call, answered, report).await;
         }
-        let load = load(&permit, &call, &head.headers);
-        let plan = route::plan(&policy, &permit, endpoint, &self.pool, load)?;
-        let mut limited = self.limit(&policy, &permit, &mut call, report).await?;
+        Ok(Answer::Call(Box::new(answered)))
+    }
+
+    /// Asks the model of the permit for an answer. Whole answers are settled then.
+    ///
+    /// # Errors
+    /// What stood in the way; nothing is owed then.
+    pub(crate) async fn ask(
+        &self,
+        context: Context<'_>,
+        permit: &Permit,
+        call: &mut Call,
+        report: &mut Report,
+    ) -> Result<Answered, Refusal> {
+        let policy = context.policy;
+        let mut stripped = None;
+        let notice = self.degrade(policy, permit, call, &mut stripped, report)?;
+        let call = stripped.as_deref_mut().unwrap_or(call);
+        let load = load(permit, call, context.headers);
+        let plan = route::plan(policy, permit, call.endpoint, &self.pool, load)?;
+        let mut limited = self.limit(policy, permit, call, report).await?;
         let asked = Asked {
-            call: &call,
-            trace,
+            call,
+            trace: context.trace,
             fetcher: &self.fetcher,
             group: &permit.model.group,
-            once: policy.retries_are_off(),
+            once: policy.retries_are_off() || !self.watchman.may_retry(),
         };
-        let outcome = attempt::first_answer(plan, asked, &mut limited, report).await;
-        match outcome {
-            Ok((opened, choice)) => Ok(Answer::Call(Box::new(Answered { opened, choice }))),
+        match attempt::first_answer(plan, asked, &mut limited, report).await {
+            Ok((mut opened, choice)) => {
+                if let Opened::Whole(answer) = &mut opened {
+                    conclude(answer, &choice, report);
+                }
+                Ok(Answered { opened, choice, notice })
+            }
             Err(refusal) => {
                 settle_failed(report, refusal.blame());
-                let polite = polite::unavailable(&refusal, &permit.model, &call, report);
-                polite.map(Answer::Polite).ok_or(refusal)
+                Err(refusal)
             }
         }
     }
 
-    /// Does to the request what degradations come to for it; at the last level that is an answer.
+    /// What degradations come to for the request: it goes on without some tools, as `stripped`, or not at
+    /// all.
     fn degrade(
         &self,
         policy: &Policy,
         permit: &Permit,
-        call: &mut Call,
+        call: &Call,
+        stripped: &mut Option<Box<Call>>,
         report: &mut Report,
-    ) -> Result<Option<Polite>, Refusal> {
+    ) -> Result<Option<Notice>, Refusal> {
         let effect = self.levels.effect(policy, &permit.model.name, &permit.caller.tenants);
-        match degraded::degrade(&effect, call).map_err(Refusal::Invalid)? {
-            Degraded::Unchanged => {}
-            Degraded::Stripped { call: stripped, notice } => {
-                *call = *stripped;
-                report.degraded(notice);
-            }
-            Degraded::Reply { text, notice } => {
-                report.degraded(notice);
-                return polite::maintenance(text, call, report).map(Some);
+        let degraded = degraded::degrade(&effect, call).map_err(Refusal::Invalid)?;
+        report.degraded(degraded.notice().cloned());
+        if let Degraded::Reply { text, .. } = degraded {
+            return Err(Refusal::Maintenance { text: text.to_owned() });
+        }
+        let notice = degraded.notice().cloned();
+        if let Degraded::Stripped { call, .. } = degraded {
+            *stripped = Some(call);
+        }
+        let offers = offers_tools(stripped.as_deref().unwrap_or(call));
+        report.offers_tools(offers.then_some(permit));
+        Ok(notice)
+    }
+
+    /// Lets stronger models answer as long as the answer is not good enough. A poor one is better than
+    /// none.
+    async fn improve(
+        &self,
+        judge: &Model,
+        context: Context<'_>,
+        mut permit: Permit,
+        call: &mut Call,
+        mut answered: Answered,
+        report: &mut Report,
+    ) -> Answered {
+        loop {
+            let before = report.record.route.clone();
+            let better = tasks::stage::better(judge, context, &permit, call, &answered, report);
+            let Some(next) = better else { return answered };
+            match self.ask(context, &next, call, report).await {
+                Ok(better) => (answered, permit) = (better, next),
+                Err(_) => {
+                    tasks::stage::undo(report, before);
+                    return answered;
+                }
             }
         }
-        if offers_tools(call) {
-            report.offers_tools(permit);
-        }
-        Ok(None)
     }
 
     /// Takes what the request may need from every limit that is for it. From here on the report
@@ -213,7 +287,8 @@ impl Gateway {
         let sizes =
             Sizes::of(call, upstream_name, model.tokenizer, model.output_cap, &stats, precise);
         let names = Names::of(permit, report);
-        let mut limited = Limited { quota: &self.quota, policy, permit, names, sizes };
+        let deadline = report.deadline();
+        let mut limited = Limited { quota: &self.quota, policy, permit, names, sizes, deadline };
         let reservation = limited.reserve(None, true).await.map_err(Refusal::Limited)?;
         call.send_cap = limited.sizes.cap_to_send();
         report.standings = reservation.standings;
@@ -225,8 +300,6 @@ impl Gateway {
 /// How much a request is, as far as its size tells, and whose.
 fn load(permit: &Permit, call: &Call, headers: &HeaderMap) -> Load {
     let caller = &permit.caller;
-    let wanted = headers.get(PRIORITY).and_then(|value| Priority::parse(value.to_str().ok()?));
-    let priority = wanted.map_or(caller.priority, |wanted| wanted.max(caller.priority));
     let prompt_tokens = call.rough_prompt_tokens();
     let head = || call.member("messages").map_or(&call.body[..], |(_, messages)| messages);
     Load {
@@ -235,12 +308,18 @@ fn load(permit: &Permit, call: &Call, headers: &HeaderMap) -> Load {
         prefix: if permit.model.group.choosing.by_prefix() { prefix_of(head()) } else { 0 },
         tenant: caller.shares_as.clone(),
         weight: caller.weight,
-        class: match priority {
-            Priority::Critical => Class::Critical,
-            Priority::Interactive => Class::Interactive,
-            Priority::Default => Class::Default,
-            Priority::Batch => Class::Batch,
-        },
+        class: class(caller, headers),
+    }
+}
+
+/// How urgent a request is: as its tenant's are, or less, if the caller says so.
+fn class(caller: &Caller, headers: &HeaderMap) -> Class {
+    let wanted = headers.get(PRIORITY).and_then(|value| Priority::parse(value.to_str().ok()?));
+    match wanted.map_or(caller.priority, |wanted| wanted.max(caller.priority)) {
+        Priority::Critical => Class::Critical,
+        Priority::Interactive => Class::Interactive,
+        Priority::Default => Class::Default,
+        Priority::Batch => Class::Batch,
     }
 }
 
@@ -259,7 +338,7 @@ fn note_head(report: &mut Report, policy: &Policy, head: &http::request::Parts, 
     report.record.app = app.map(|app| app.chars().take(128).collect());
 }
 
-fn note_caller(report: &mut Report, caller: &crate::policy::Caller) {
+fn note_caller(report: &mut Report, caller: &Caller) {
     report.record.key = Some(caller.key.clone());
     report.record.tenant.clone_from(&caller.tenant);
     report.record.user.clone_from(&caller.user);
@@ -283,13 +362,11 @@ fn respond_models(list: Bytes, mut report: Report) -> Response<Body> {
     response
 }
 
-fn respond_whole(mut answer: WholeAnswer, choice: &Choice, mut report: Report) -> Response<Body> {
-    let proven = answer.finish_reason.is_some() || report.record.endpoint == "embeddings";
-    let outcome = if proven { Outcome::Success } else { Outcome::NoFinishReason };
-    report.first_event();
-    report.record.status = 200;
+/// A whole answer is there: what it costs, and what the record says of it.
+fn conclude(answer: &mut WholeAnswer, choice: &Choice, report: &mut Report) {
+    let outcome = outcome_of(answer, report);
     report.record.outcome = outcome.name();
-    report.record.finish_reason = answer.finish_reason;
+    report.record.finish_reason.clone_from(&answer.finish_reason);
     report.metrics().attempted(&choice.provider.name, outcome);
     if let Some(attempt) = report.record.attempts.last_mut() {
         attempt.outcome = outcome.name();
@@ -304,30 +381,23 @@ fn respond_whole(mut answer: WholeAnswer, choice: &Choice, mut report: Report) -
         let (usage, _) = bill.believed(None, answer.output_chars);
         answer.body = fill::into_answer(&answer.body, usage);
     }
-    if let Some(notice) = report.notice() {
-        let told = if answer.is_stream {
-            extension::into_events(&answer.body, &notice.members())
-        } else {
-            Some(extension::into_answer(&answer.body, &notice.members()))
-        };
-        answer.body = told.unwrap_or(answer.body);
-    }
-    settle(&mut report, answer.usage, answer.output_chars);
+    report.record.status = 200;
+    settle(report, answer.usage, answer.output_chars);
+}
+
+fn outcome_of(answer: &WholeAnswer, report: &Report) -> Outcome {
+    let proven = answer.finish_reason.is_some() || report.record.endpoint == "embeddings";
+    if proven { Outcome::Success } else { Outcome::NoFinishReason }
+}
+
+fn respond_whole(answer: WholeAnswer, mut report: Report) -> Response<Body> {
+    report.first_event();
+    report.record.outcome = outcome_of(&answer, &report).name();
+    report.record.status = 200;
     if answer.is_stream {
         return stream_head(&mut report).map(|()| Body::events(answer.body, report));
     }
     head(&report, "application/json").map(|()| Body::full(answer.body, report))
-}
-
-/// Tells in the first event that can what was taken away.
-fn tell(events: &mut VecDeque<Bytes>, notice: &Notice) {
-    let members = notice.members();
-    for event in events {
-        if let Some(told) = extension::into_events(event, &members) {
-            *event = told;
-            return;
-        }
-    }
 }
 
 fn stream_head(report: &mut Report) -> Response<()> {
@@ -349,6 +419,9 @@ fn head(report: &Report, content_type: &'static str) -> Response<()> {
     respond::dropped(response.headers_mut(), &report.dropped);
     if let Some(notice) = report.notice() {
         respond::degraded(response.headers_mut(), &notice.header());
+    }
+    if let Some(route) = &report.record.route {
+        respond::route(response.headers_mut(), route);
     }
     if let Some(fallback) = &report.record.fallback {
         respond::fallback(response.headers_mut(), fallback);

@@ -42,32 +42,25 @@ pub struct Polite {
     body: Bytes,
 }
 
-/// What is said in the place of a refusal, if it is one for that: the model's targets are full, left
-/// alone or without a key, and the model answers politely then.
-pub fn unavailable(
+/// What is said in the place of a refusal, if it is one for that: a degradation lets nothing through, or
+/// the model's targets are full, left alone or without a key, and the model answers politely then.
+pub fn in_place_of(
     refusal: &Refusal,
     model: &Model,
     call: &Call,
     report: &Report,
 ) -> Option<Polite> {
     let terms = &model.when_unavailable;
-    let is_away =
-        matches!(refusal, Refusal::Full { .. } | Refusal::Shut { .. } | Refusal::NoKey { .. });
-    if !is_away || terms.answer != Unavailable::Degraded {
-        return None;
-    }
-    let reply = terms.reply.as_deref().unwrap_or(REPLY);
-    Polite::new(refusal.clone(), "degraded", reply, call, report)
-}
-
-/// What is said at the last level of a degradation.
-///
-/// # Errors
-/// The refusal that it would stand for, where the call asks for no text.
-pub fn maintenance(text: &str, call: &Call, report: &Report) -> Result<Polite, Refusal> {
-    let refusal = Refusal::Maintenance { text: text.to_owned() };
-    let polite = Polite::new(refusal.clone(), "maintenance", text, call, report);
-    polite.ok_or(refusal)
+    let (status, reply) = match refusal {
+        Refusal::Maintenance { text } => ("maintenance", text.as_str()),
+        Refusal::Full { .. } | Refusal::Shut { .. } | Refusal::NoKey { .. }
+            if terms.answer == Unavailable::Degraded =>
+        {
+            ("degraded", terms.reply.as_deref().unwrap_or(REPLY))
+        }
+        _ => return None,
+    };
+    Polite::new(refusal.clone(), status, reply, call, report)
 }
 
 impl Polite {
@@ -96,7 +89,7 @@ impl Polite {
         report.record.status = 200;
         let request_id = report.record.request_id.clone();
         let (notice, standings) = (report.notice().map(Notice::header), report.standings);
-        let attempts = report.record.attempts.len();
+        let (attempts, taken) = (report.record.attempts.len(), report.record.route.clone());
         let (kind, body) = if self.is_stream {
             ("text/event-stream", Body::events(self.body, report))
         } else {
@@ -110,6 +103,9 @@ impl Polite {
         headers.insert(STATUS, HeaderValue::from_static(self.status));
         if let Some(notice) = notice {
             respond::degraded(headers, &notice);
+        }
+        if let Some(taken) = taken {
+            respond::route(headers, &taken);
         }
         if attempts > 0 {
             headers.insert(respond::ATTEMPTS, HeaderValue::from(attempts));

@@ -22,6 +22,9 @@ use crate::{
     trace::Trace,
 };
 
+/// What became of a request whose caller left: so it stands until something else did.
+const LEFT: (&str, u16) = ("client_cancelled", 499);
+
 /// Where records and counts go.
 #[derive(Debug, Clone)]
 pub struct Reporter {
@@ -68,8 +71,8 @@ impl Report {
             trace_id: Some(trace.trace_id.clone()),
             client: client.map(|address| address.to_string()),
             endpoint: "other",
-            outcome: "client_cancelled",
-            status: 499,
+            outcome: LEFT.0,
+            status: LEFT.1,
             ..AccessRecord::default()
         });
         Self {
@@ -86,6 +89,25 @@ impl Report {
             reporter: reporter.clone(),
             posted: false,
         }
+    }
+
+    /// The record of a question of our own that has to do with this request.
+    pub fn aside(&self, trace: &Trace, id: String, endpoint: &'static str) -> Self {
+        let mut own = Self::begin(&self.reporter, trace, None);
+        own.record.request_id = id;
+        own.record.endpoint = endpoint;
+        own.record.policy_version = self.record.policy_version;
+        own.record.key.clone_from(&self.record.key);
+        own.record.tenant.clone_from(&self.record.tenant);
+        own.record.user.clone_from(&self.record.user);
+        own.record.app.clone_from(&self.record.app);
+        own
+    }
+
+    /// What came is not used: if the caller leaves now, it has got nothing.
+    pub fn unanswered(&mut self) {
+        self.record.outcome = LEFT.0;
+        self.record.status = LEFT.1;
     }
 
     /// The caller waits no longer than this from the arrival on.
@@ -190,12 +212,16 @@ impl Report {
         });
     }
 
-    /// Something was taken away from the request.
-    pub fn degraded(&mut self, notice: Notice) {
-        self.record.degraded_level = Some(notice.level.number());
-        self.record.degraded_by.clone_from(&notice.by);
-        self.record.stripped_tools.clone_from(&notice.removed);
-        self.notice = Some(notice);
+    /// What was taken away from the request as it goes on now.
+    pub fn degraded(&mut self, notice: Option<Notice>) {
+        if notice == self.notice {
+            return;
+        }
+        let told = notice.as_ref();
+        self.record.degraded_level = told.map(|notice| notice.level.number());
+        self.record.degraded_by = told.map(|notice| notice.by.clone()).unwrap_or_default();
+        self.record.stripped_tools = told.map(|notice| notice.removed.clone()).unwrap_or_default();
+        self.notice = notice;
     }
 
     /// What was taken away from the request, if anything was.
@@ -203,9 +229,9 @@ impl Report {
         self.notice.as_ref()
     }
 
-    /// The request that goes on offers tools: should it time out, that is a tool call that did.
-    pub fn offers_tools(&mut self, permit: &Permit) {
-        self.offers_tools = Some((permit.model.clone(), permit.caller.clone()));
+    /// Whether the request as it goes on offers tools: should it time out, that is a tool call that did.
+    pub fn offers_tools(&mut self, permit: Option<&Permit>) {
+        self.offers_tools = permit.map(|permit| (permit.model.clone(), permit.caller.clone()));
     }
 
     /// The one place that says what a timeout of a tool call is: a request that offered tools ended by

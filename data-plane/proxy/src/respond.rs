@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 use sluicegate_dialect::{redact, sse::write_event};
 
-use sluicegate_telemetry::record::{FallbackRecord, LimitRecord};
+use sluicegate_telemetry::record::{FallbackRecord, LimitRecord, RouteRecord};
 
 use crate::{
     body::Body,
@@ -15,6 +15,7 @@ use crate::{
     quota::{LimitFacts, Standings, reset_text},
     refusal::{self, Refusal, Shown},
     report::Report,
+    tasks,
     trace::REQUEST_ID,
 };
 
@@ -100,6 +101,7 @@ impl Refusal {
         self.note(&shown, &mut report);
         let notice = report.notice().map(Notice::header);
         let attempts = report.record.attempts.len();
+        let taken = report.record.route.clone();
         let standings = match &self {
             Self::Limited(facts) => facts.standings,
             _ => report.standings,
@@ -122,6 +124,9 @@ impl Refusal {
         }
         if attempts > 0 {
             headers.insert(ATTEMPTS, HeaderValue::from(attempts));
+        }
+        if let Some(taken) = taken {
+            route(headers, &taken);
         }
         if let Self::MethodNotAllowed { allow } = self {
             headers.insert(header::ALLOW, HeaderValue::from_static(allow));
@@ -240,6 +245,13 @@ pub fn fallback(headers: &mut HeaderMap, fallback: &FallbackRecord) {
 pub fn degraded(headers: &mut HeaderMap, notice: &str) {
     if let Ok(value) = HeaderValue::from_str(notice) {
         headers.insert(degraded::HEADER, value);
+    }
+}
+
+/// Which model the task went to, and what decided.
+pub fn route(headers: &mut HeaderMap, route: &RouteRecord) {
+    if let Ok(value) = HeaderValue::from_str(&tasks::shown(&route.model, &route.by)) {
+        headers.insert(tasks::HEADER, value);
     }
 }
 

@@ -190,7 +190,7 @@ impl Link {
     fn show(&self) {
         let Some(policy) = self.teller.current.load() else { return };
         let all = self.teller.levels.all(&policy).into_iter();
-        self.teller.metrics.degradations(all.map(|(name, level)| (name, level.number())));
+        self.teller.metrics.degradations.set(all.map(|(name, level)| (name, level.number())));
     }
 
     /// Tells what there is to tell.

@@ -55,6 +55,8 @@ pub(crate) struct State {
     pub(crate) pool: Vec<CredentialStatus>,
     pub(crate) pool_asked: Vec<PoolStatusRequest>,
     pub(crate) pool_set: Vec<SetPoolStateRequest>,
+    /// What is told of degradations.
+    pub(crate) degradations: DegradeStatusReply,
     /// What each probe tells, and what was asked.
     pub(crate) probe: Vec<Result<ProbeEvent, Status>>,
     pub(crate) probes_asked: Vec<ProbeRequest>,
@@ -412,6 +414,16 @@ impl Admin for Fake {
         state.pool_asked.push(request.into_inner());
         let credentials = state.pool.clone();
         Ok(Response::new(PoolStatusReply { credentials, health: "ready".into() }))
+    }
+
+    async fn degrade_status(
+        &self,
+        request: Request<DegradeStatusRequest>,
+    ) -> Result<Response<DegradeStatusReply>, Status> {
+        let (mut reply, asked) =
+            (self.state().degradations.clone(), request.into_inner().degradation);
+        reply.degradations.retain(|one| asked.is_empty() || one.degradation == asked);
+        Ok(Response::new(reply))
     }
 
     async fn set_pool_state(

@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sluicegate_suites::sdk;
 use sluicegate_testkit::client::Reply;
+use sluicegate_testkit::deadline::within;
 use tokio::time::sleep;
 
-use crate::world::{World, chat, extension};
+use crate::world::{LIMIT, World, chat, extension};
 
 /// One request at a time, and words for the others.
 async fn world() -> World {
@@ -80,10 +81,19 @@ async fn b2_callers_get_words_while_a_target_is_full_or_left_alone() {
     assert_eq!(refused.json().unwrap()["error"]["code"], "target_unavailable");
     assert_eq!(world.requests_upstream(), before, "nothing was sent");
     // The one that was served has cost something, and nothing else.
-    let usage = world.ok(&["usage", "--last", "1h", "--by", "model", "-o", "json"]).await;
-    let usage: Value = serde_json::from_str(&usage).unwrap();
+    let counted = async {
+        loop {
+            let usage = world.ok(&["usage", "--last", "1d", "--by", "model", "-o", "json"]).await;
+            let usage: Value = serde_json::from_str(&usage).unwrap();
+            if usage["totals"].as_array().is_some_and(|rows| !rows.is_empty()) {
+                return usage["totals"].clone();
+            }
+        }
+    };
+    let usage = within(LIMIT, "the usage", counted).await.unwrap();
     println!("{usage}");
-    assert_eq!(usage["totals"]["requests"], json!(1), "{usage}");
+    let served: Vec<_> = usage.as_array().unwrap().iter().map(|row| &row["model"]).collect();
+    assert_eq!((served, &usage[0]["requests"]), (vec![&json!("m1")], &json!(1)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
