@@ -76,6 +76,7 @@ fn said(error: &dyn std::error::Error) -> String {
 mod tests {
     use axum::{Router, response::Redirect, routing::get};
     use sluicegate_control_core::degrade::MAX_BODY;
+    use sluicegate_telemetry::task;
     use tokio::net::TcpListener;
 
     use super::*;
@@ -90,7 +91,7 @@ mod tests {
             .route("/large", get(async || "x".repeat(MAX_BODY + 1)))
             .route("/fits", get(async || "x".repeat(MAX_BODY)))
             .route("/away", get(async || Redirect::temporary("/metrics")));
-        let serving = tokio::spawn(async move { axum::serve(listener, app).await });
+        let serving = task::spawn("served", async move { axum::serve(listener, app).await });
         let scraper = HttpScraper::new();
         let get = async |path: &str| {
             let url = format!("http://{address}{path}").parse().unwrap();

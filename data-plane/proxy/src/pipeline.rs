@@ -74,7 +74,7 @@ pub struct Gateway {
 enum Answer {
     Models(Bytes),
     /// In words of our own.
-    Polite(Polite),
+    Polite(Box<Polite>),
     Call(Box<Answered>),
 }
 
@@ -169,7 +169,7 @@ impl Gateway {
             Ok(answered) => answered,
             Err(refusal) => {
                 let polite = polite::in_place_of(&refusal, &permit.model, &call, report);
-                return polite.map(Answer::Polite).ok_or(refusal);
+                return polite.map(|it| Answer::Polite(Box::new(it))).ok_or(refusal);
             }
         };
         if let Some(judge) = judge {

@@ -64,7 +64,7 @@ async fn b4_the_table_tells_level_reason_and_what_is_unknown() {
     assert_eq!(value["degradations"].as_array().map(Vec::len), Some(1));
     fake.state().degradations.works_on_them = false;
     let said = program.run(&["degrade", "status"]).await;
-    assert!(said.stderr.contains("another replica works on them"), "{}", said.stderr);
+    assert!(said.err.contains("another replica works on them"), "{}", said.err);
 }
 
 #[tokio::test]
