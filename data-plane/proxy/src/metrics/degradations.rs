@@ -1,5 +1,10 @@
 //! What is taken away from requests, in numbers.
 
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -22,6 +27,8 @@ struct Level {
 #[derive(Debug)]
 pub struct Degradations {
     levels: Family<Name, Gauge>,
+    /// Those that are shown.
+    known: Mutex<BTreeSet<String>>,
     requests: Family<Level, Counter>,
 }
 
@@ -38,19 +45,47 @@ impl Degradations {
             "Requests that something was taken away from, by level",
             requests.clone(),
         );
-        Self { levels, requests }
+        Self { levels, known: Mutex::default(), requests }
     }
 
-    /// How far each has gone; those that are not named are no more.
+    /// How far each has gone; those that are not named are no more. Whoever reads meanwhile misses none
+    /// of those that stay.
     pub fn set<'a>(&self, levels: impl IntoIterator<Item = (&'a str, u32)>) {
-        self.levels.clear();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone = std::mem::take(&mut *known);
         for (degradation, level) in levels {
-            let name = Name { degradation: degradation.to_owned() };
-            self.levels.get_or_create(&name).set(level.into());
+            let name = gone.take(degradation).unwrap_or_else(|| degradation.to_owned());
+            self.levels.get_or_create(&Name { degradation: name.clone() }).set(level.into());
+            known.insert(name);
+        }
+        for degradation in gone {
+            self.levels.remove(&Name { degradation });
         }
     }
 
     pub(super) fn degraded(&self, level: u32) {
         self.requests.get_or_create(&Level { level }).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_telemetry::metric::render;
+
+    use super::*;
+
+    #[test]
+    fn b5_levels_are_shown_for_as_long_as_there_are_such_degradations() {
+        let mut registry = Registry::default();
+        let degradations = Degradations::register(&mut registry);
+        let shows = |text: &str| render(&registry).lines().any(|line| line == text);
+        degradations.set([("a", 2), ("b", 0)]);
+        assert!(shows("degradation_level{degradation=\"a\"} 2"));
+        assert!(shows("degradation_level{degradation=\"b\"} 0"));
+        degradations.set([("b", 3)]);
+        assert!(!render(&registry).contains("degradation=\"a\""));
+        assert!(shows("degradation_level{degradation=\"b\"} 3"));
+        degradations.degraded(3);
+        assert!(shows("degraded_requests_total{level=\"3\"} 1"));
     }
 }

@@ -191,7 +191,9 @@ impl World {
 
     /// The level of a degradation at the data plane.
     pub(crate) async fn level(&self, degradation: &str) -> u32 {
-        let text = http_get(self.plane.ops(), "/metrics").await.text();
+        let reply = http_get(self.plane.ops(), "/metrics").await;
+        assert_eq!(reply.status, Some(200), "{:?}", reply.problems);
+        let text = reply.text();
         let line = format!("sluicegate_degradation_level{{degradation=\"{degradation}\"}} ");
         let found = text.lines().find_map(|one| one.strip_prefix(&line)?.trim().parse().ok());
         found.unwrap_or(0)
