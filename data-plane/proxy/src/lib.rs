@@ -7,12 +7,13 @@
 //! current, [`quota`] holds leases on the limits of the fleet, [`pool`] knows how provider keys stand,
 //! [`usage`] writes down and reports what was used, and [`server`] owns sockets. [`probe`] finds out
 //! how an upstream really behaves. [`tasks`] is routing by what a request looks like, [`degraded`] what is
-//! taken away from one.
+//! taken away from one; [`deferred`] keeps for later what cannot be run now.
 
 pub mod accept;
 pub mod admit;
 pub mod attempt;
 pub mod body;
+pub mod deferred;
 pub mod degraded;
 pub mod estimate;
 pub mod group;

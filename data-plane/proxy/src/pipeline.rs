@@ -14,12 +14,13 @@ use crate::{
     admit::{self, Permit},
     attempt::{self, Asked, Opened, WholeAnswer},
     body::Body,
+    deferred::{self, Deferred, Told},
     estimate::{Learned, Sizes},
     identify,
     limited::{Limited, Names},
     media::Fetcher,
     models,
-    policy::{Current, Policy},
+    policy::{Caller, Current, Policy},
     pool::Pool,
     quota::Quota,
     refusal::{DEADLINE, Refusal},
@@ -35,7 +36,7 @@ use crate::{
 /// With `true`: usage that the upstream does not report is filled in from an estimate.
 const FILL_USAGE: &str = "x-sluicegate-fill-usage";
 /// How urgent the caller thinks its request is; it can only make it less urgent.
-const PRIORITY: &str = "x-sluicegate-priority";
+pub(crate) const PRIORITY: &str = "x-sluicegate-priority";
 
 /// What every request shares.
 #[derive(Debug)]
@@ -50,6 +51,8 @@ pub struct Gateway {
     pub learned: Learned,
     /// Where usage is written down.
     pub usage: Arc<UsageLog>,
+    /// Who keeps requests for later.
+    pub deferred: Arc<Deferred>,
     /// Gets images for providers that take no addresses of any.
     pub fetcher: Fetcher,
     /// Largest request body, decoded, in bytes.
@@ -64,10 +67,12 @@ pub struct Gateway {
 enum Answer {
     Models(bytes::Bytes),
     Call(Box<Answered>),
+    Deferred(Told),
 }
 
 /// An answer that has begun, and what its stages need to know of it.
-struct Answered {
+#[derive(Debug)]
+pub(crate) struct Answered {
     opened: Opened,
     choice: Choice,
 }
@@ -85,13 +90,14 @@ impl Gateway {
         let response = match self.answer(request, &trace, &mut report).await {
             Ok(Answer::Models(list)) => respond_models(list, report),
             Ok(Answer::Call(answered)) => self.respond(*answered, report),
+            Ok(Answer::Deferred(told)) => told.into_response(report),
             Err(refusal) => refusal.into_response(report),
         };
         // HTTP/1 leaves the body of an answer to HEAD out by itself, HTTP/2 does not.
         if is_head { response.map(Body::without_bytes) } else { response }
     }
 
-    fn respond(&self, answered: Answered, mut report: Report) -> Response<Body> {
+    pub(crate) fn respond(&self, answered: Answered, mut report: Report) -> Response<Body> {
         let Answered { opened, choice } = answered;
         match opened {
             Opened::Whole(answer) => respond_whole(answer, &choice, report),
@@ -124,15 +130,48 @@ impl Gateway {
                 let model = admit::model(&policy, &caller, &name)?;
                 return Ok(Answer::Models(models::one(&name, &model)));
             }
+            Wanted::GetDeferred(id) => {
+                return self.deferred.get(&caller, &id).await.map(Answer::Deferred);
+            }
+            Wanted::CancelDeferred(id) => {
+                return self.deferred.cancel(&caller, &id).await.map(Answer::Deferred);
+            }
             Wanted::Call(endpoint) => endpoint,
         };
         let body = accept::body(&head.headers, incoming, self.max_body).await?;
-        let mut call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
+        let call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
         note_call(report, &call);
-        let permit = admit::admit(&policy, caller, &call)?;
-        let load = load(&permit, &call, &head.headers);
-        let plan = route::plan(&policy, &permit, endpoint, &self.pool, load)?;
-        let mut limited = self.limit(&policy, &permit, &mut call, report).await?;
+        let offer = deferred::offer(&policy, &caller, &call, &head.headers)?;
+        if let Some(offer) = offer.as_ref().filter(|offer| offer.at_once) {
+            return self.deferred.take(offer, &caller, None, report).await.map(Answer::Deferred);
+        }
+        let headers = &head.headers;
+        match self.carry_out(&policy, caller.clone(), call, headers, trace, report).await {
+            Ok(answered) => Ok(Answer::Call(Box::new(answered))),
+            Err(refusal) => {
+                let Some(offer) = offer.filter(|_| deferred::may_pass(&refusal)) else {
+                    return Err(refusal);
+                };
+                let taken = self.deferred.take(&offer, &caller, Some(refusal), report).await;
+                taken.map(Answer::Deferred)
+            }
+        }
+    }
+
+    /// Runs a call through the stages that follow.
+    pub(crate) async fn carry_out(
+        &self,
+        policy: &Policy,
+        caller: Arc<Caller>,
+        mut call: Call,
+        headers: &HeaderMap,
+        trace: &Trace,
+        report: &mut Report,
+    ) -> Result<Answered, Refusal> {
+        let permit = admit::admit(policy, caller, &call)?;
+        let load = load(&permit, &call, headers);
+        let plan = route::plan(policy, &permit, call.endpoint, &self.pool, load)?;
+        let mut limited = self.limit(policy, &permit, &mut call, report).await?;
         let asked = Asked {
             call: &call,
             trace,
@@ -142,7 +181,7 @@ impl Gateway {
         };
         let outcome = attempt::first_answer(plan, asked, &mut limited, report).await;
         match outcome {
-            Ok((opened, choice)) => Ok(Answer::Call(Box::new(Answered { opened, choice }))),
+            Ok((opened, choice)) => Ok(Answered { opened, choice }),
             Err(refusal) => {
                 settle_failed(report, refusal.blame());
                 Err(refusal)
@@ -201,7 +240,12 @@ fn load(permit: &Permit, call: &Call, headers: &HeaderMap) -> Load {
     }
 }
 
-fn note_head(report: &mut Report, policy: &Policy, head: &http::request::Parts, wanted: &Wanted) {
+pub(crate) fn note_head(
+    report: &mut Report,
+    policy: &Policy,
+    head: &http::request::Parts,
+    wanted: &Wanted,
+) {
     report.fills_usage = head.headers.get(FILL_USAGE).is_some_and(|value| value == "true");
     let limit = head.headers.get(DEADLINE).and_then(|value| value.to_str().ok()?.parse().ok());
     if let Some(ms) = limit {
@@ -211,18 +255,19 @@ fn note_head(report: &mut Report, policy: &Policy, head: &http::request::Parts, 
     report.record.endpoint = match wanted {
         Wanted::Call(endpoint) => endpoint.name(),
         Wanted::ListModels | Wanted::GetModel(_) => "models",
+        Wanted::GetDeferred(_) | Wanted::CancelDeferred(_) => "deferred",
     };
     let app = head.headers.get("x-app-source").and_then(|value| value.to_str().ok());
     report.record.app = app.map(|app| app.chars().take(128).collect());
 }
 
-fn note_caller(report: &mut Report, caller: &crate::policy::Caller) {
+pub(crate) fn note_caller(report: &mut Report, caller: &Caller) {
     report.record.key = Some(caller.key.clone());
     report.record.tenant.clone_from(&caller.tenant);
     report.record.user.clone_from(&caller.user);
 }
 
-fn note_call(report: &mut Report, call: &Call) {
+pub(crate) fn note_call(report: &mut Report, call: &Call) {
     let model = call.model.chars().take(sluicegate_model::name::MAX_MODEL_NAME).collect();
     report.record.model = Some(model);
     report.record.stream = call.stream;

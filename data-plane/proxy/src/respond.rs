@@ -30,14 +30,16 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 impl Refusal {
     /// The JSON body.
-    fn body(&self, shown: &Shown, request_id: &str) -> Bytes {
+    pub(crate) fn body(&self, shown: &Shown, request_id: &str) -> Bytes {
         let retryable = shown.is_retryable();
+        let cause = self.cause();
         let mut detail = json!({
-            "source": if matches!(self, Self::Upstream { .. }) { "upstream" } else { "gateway" },
+            "source": if matches!(cause, Self::Upstream { .. }) { "upstream" } else { "gateway" },
             "request_id": request_id,
             "retryable": retryable,
         });
-        if let (Self::Upstream { fault, provider }, Some(detail)) = (self, detail.as_object_mut()) {
+        if let (Self::Upstream { fault, provider }, Some(detail)) = (cause, detail.as_object_mut())
+        {
             detail.insert("outcome".into(), fault.outcome.name().into());
             detail.insert("provider".into(), provider.as_str().into());
             if let Some(reason) = refusal::reason(fault) {
@@ -45,7 +47,7 @@ impl Refusal {
             }
         }
         if let Some(detail) = detail.as_object_mut() {
-            match self {
+            match cause {
                 Self::Shut { provider, refused, .. } => {
                     detail.insert("provider".into(), provider.as_str().into());
                     detail.insert("breaker".into(), refused.state.name().into());
@@ -57,7 +59,7 @@ impl Refusal {
                 _ => {}
             }
         }
-        if let (Self::Limited(facts), Some(detail)) = (self, detail.as_object_mut()) {
+        if let (Self::Limited(facts), Some(detail)) = (cause, detail.as_object_mut()) {
             detail.extend(limit_detail(facts));
         }
         if let (Some(wait), Some(detail)) = (shown.retry, detail.as_object_mut()) {
@@ -235,7 +237,7 @@ pub fn common(headers: &mut HeaderMap, request_id: &str, content_type: &'static 
 }
 
 /// `Retry-After` in whole seconds, rounded up, and its exact form.
-fn insert_wait(headers: &mut HeaderMap, wait: Duration) {
+pub(crate) fn insert_wait(headers: &mut HeaderMap, wait: Duration) {
     let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
     headers.insert(RETRY_AFTER_MS, HeaderValue::from(ms));

@@ -16,6 +16,7 @@ use std::{
 };
 
 use sluicegate_flow::{
+    admission::View,
     choice::{Candidate, FirstEvents},
     gate::{self, Gate},
 };
@@ -38,6 +39,32 @@ pub struct Target {
     gate: Arc<Gate>,
     first_events: Mutex<FirstEvents>,
     watcher: Arc<dyn Watcher>,
+}
+
+/// How a target, or several of them, stand to what can wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is left alone.
+    Down,
+    /// It has no room, or others wait for it.
+    Full,
+    /// It has room for so many requests.
+    Free { requests: u64 },
+}
+
+impl Standing {
+    /// How this one and another stand together.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Free { requests }, Self::Free { requests: more }) => {
+                Self::Free { requests: requests.saturating_add(more) }
+            }
+            (free @ Self::Free { .. }, _) | (_, free @ Self::Free { .. }) => free,
+            (Self::Full, _) | (_, Self::Full) => Self::Full,
+            (Self::Down, Self::Down) => Self::Down,
+        }
+    }
 }
 
 /// Who is told of what happens to targets.
@@ -108,13 +135,31 @@ impl Target {
         }
     }
 
+    /// May something be sent there that can wait?
+    pub fn standing(&self) -> Standing {
+        let (changed, is_up) = {
+            let mut breaker = self.breaker();
+            let changed = breaker.tick(boottime_ms());
+            (changed, breaker.wants_probe() || breaker.weight_percent() > 0)
+        };
+        self.tell(&changed);
+        let View { used, limits, waiting, .. } = self.gate.view();
+        let requests = limits.requests.map_or(u64::MAX, |most| most.saturating_sub(used.requests));
+        let has_tokens = limits.tokens.is_none_or(|most| used.tokens < most);
+        match (is_up, requests) {
+            (false, _) => Standing::Down,
+            (true, 1..) if has_tokens && waiting == 0 => Standing::Free { requests },
+            (true, _) => Standing::Full,
+        }
+    }
+
     /// How it stands.
     pub fn state(&self) -> State {
         self.breaker().state()
     }
 
     /// What is under way and what waits.
-    pub fn load(&self) -> sluicegate_flow::admission::View {
+    pub fn load(&self) -> View {
         self.gate.view()
     }
 

@@ -38,12 +38,13 @@ pub struct AccessRecord {
     /// The model name as the caller spelt it, capped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// `chat`, `completions`, `embeddings`, `models`, or `other`.
+    /// `chat`, `completions`, `embeddings`, `models`, `deferred`, or `other`.
     pub endpoint: &'static str,
     pub stream: bool,
     /// HTTP status sent to the caller; 499 when the caller left before there was one.
     pub status: u16,
-    /// What became of the request: `success`, `client_cancelled`, `rejected`, or an upstream outcome.
+    /// What became of the request: `success`, `client_cancelled`, `rejected`, `deferred` (kept for
+    /// later), or an upstream outcome.
     pub outcome: &'static str,
     /// Code of the error the caller saw, when it saw one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,6 +64,9 @@ pub struct AccessRecord {
     /// The model that answered in the place of the one that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<FallbackRecord>,
+    /// Id of the request that was kept for later, run, fetched or cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deferred: Option<String>,
     /// Every attempt, in order.
     pub attempts: Vec<AttemptRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
