@@ -48,8 +48,8 @@ pub enum Standing {
     Down,
     /// It has no room, or others wait for it.
     Full,
-    /// It has room for so many requests.
-    Free { requests: u64 },
+    /// So many requests are there, of so many that may be.
+    Free { used: u64, most: u64 },
 }
 
 impl Standing {
@@ -57,8 +57,8 @@ impl Standing {
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Free { requests }, Self::Free { requests: more }) => {
-                Self::Free { requests: requests.saturating_add(more) }
+            (Self::Free { used, most }, Self::Free { used: more, most: others }) => {
+                Self::Free { used: used.saturating_add(more), most: most.saturating_add(others) }
             }
             (free @ Self::Free { .. }, _) | (_, free @ Self::Free { .. }) => free,
             (Self::Full, _) | (_, Self::Full) => Self::Full,
@@ -144,12 +144,14 @@ impl Target {
         };
         self.tell(&changed);
         let View { used, limits, waiting, .. } = self.gate.view();
-        let requests = limits.requests.map_or(u64::MAX, |most| most.saturating_sub(used.requests));
         let has_tokens = limits.tokens.is_none_or(|most| used.tokens < most);
-        match (is_up, requests) {
-            (false, _) => Standing::Down,
-            (true, 1..) if has_tokens && waiting == 0 => Standing::Free { requests },
-            (true, _) => Standing::Full,
+        let (used, most) = (used.requests, limits.requests.unwrap_or(u64::MAX));
+        if !is_up {
+            Standing::Down
+        } else if used < most && has_tokens && waiting == 0 {
+            Standing::Free { used, most }
+        } else {
+            Standing::Full
         }
     }
 

@@ -43,9 +43,9 @@ impl Pace {
         if now_ms < self.from_ms { 0 } else { self.allowed.saturating_sub(self.running) }
     }
 
-    /// Does nothing run?
-    pub(super) fn is_idle(&self) -> bool {
-        self.running == 0
+    /// How many run.
+    pub(super) fn running(&self) -> u32 {
+        self.running
     }
 
     /// The targets are left alone: when they are back, it begins anew.
@@ -140,7 +140,7 @@ mod tests {
                     _ => {}
                 }
                 prop_assert!(running <= MOST && pace.room(u64::MAX) <= MOST - running.min(MOST));
-                prop_assert_eq!(pace.is_idle(), running == 0);
+                prop_assert_eq!(pace.running(), running);
             }
         }
     }

@@ -34,7 +34,7 @@ impl Queues {
         mut most: u32,
         now_ms: u64,
     ) -> Vec<QueueClaim> {
-        self.paces.retain(|name, pace| !pace.is_idle() || policy.model(name).is_some());
+        self.paces.retain(|name, pace| pace.running() > 0 || policy.model(name).is_some());
         let mut models: Vec<_> = policy.models().collect();
         models.sort_unstable_by_key(|model| (Reverse(keeps(model)), &model.name));
         let now = models.iter().take_while(|model| keeps(model)).count();
@@ -47,9 +47,11 @@ impl Queues {
                 match standing(policy, model, pool) {
                     Standing::Down => pace.down(),
                     Standing::Full => {}
-                    Standing::Free { requests } => {
-                        let takes = u32::try_from(requests).unwrap_or(u32::MAX);
-                        let room = pace.room(now_ms).min(takes).min(most);
+                    Standing::Free { used, most: takes } => {
+                        // Those that have just begun may not be there yet.
+                        let busy = used.max(pace.running().into());
+                        let left = u32::try_from(takes.saturating_sub(busy)).unwrap_or(u32::MAX);
+                        let room = pace.room(now_ms).min(left).min(most);
                         if room > 0 {
                             most -= room;
                             wanted.push(QueueClaim { queue: model.name.clone(), most: room });

@@ -35,9 +35,10 @@ const MOST_BYTES: usize = 64 << 20;
 /// How long a request is this data plane's, and how often it says that it still is.
 const LEASE_MS: u64 = 20_000;
 const EXTEND: Duration = Duration::from_secs(5);
-/// How long a claim waits for something to come. Targets may change meanwhile.
+/// How long a claim waits for something to come, while nothing runs that makes room for other queues
+/// when it ends. Targets may change meanwhile.
 const WAIT_MS: u64 = 1_000;
-/// Between two looks at targets while none takes anything.
+/// Between two looks at targets and queues, unless something ends.
 const LOOK: Duration = Duration::from_millis(200);
 /// Shortest and longest wait before another try.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
@@ -109,13 +110,9 @@ impl Running {
     async fn claim_all(self: Arc<Self>, stop: &CancellationToken) {
         let (mut call, mut backoff) = (new_call(), BACKOFF_MIN);
         while !stop.is_cancelled() {
-            let queues = self.wanted();
+            let (queues, is_idle) = self.wanted();
             if queues.is_empty() {
-                tokio::select! {
-                    () = sleep(LOOK) => {}
-                    () = self.freed.notified() => {}
-                    () = stop.cancelled() => {}
-                }
+                self.look_again(stop).await;
                 continue;
             }
             // Not given up halfway: what it gives would be nobody's until its lease is over.
@@ -124,11 +121,14 @@ impl Running {
                 call: call.clone(),
                 queues,
                 lease_ms: LEASE_MS,
-                wait_ms: WAIT_MS,
+                wait_ms: if is_idle { WAIT_MS } else { 0 },
             };
             match self.deferred.client.claim(claim).await {
                 Ok(reply) => {
                     (call, backoff) = (new_call(), BACKOFF_MIN);
+                    if reply.requests.is_empty() && !is_idle {
+                        self.look_again(stop).await;
+                    }
                     for claimed in reply.requests {
                         self.clone().begin(claimed);
                     }
@@ -150,15 +150,26 @@ impl Running {
         }
     }
 
-    /// What may be claimed now.
-    fn wanted(&self) -> Vec<pb::QueueClaim> {
-        let Some(policy) = self.gateway.current.load() else { return Vec::new() };
+    /// Waits a moment, or until something has ended.
+    async fn look_again(&self, stop: &CancellationToken) {
+        tokio::select! {
+            () = sleep(LOOK) => {}
+            () = self.freed.notified() => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
+    /// What may be claimed now, and whether nothing runs.
+    fn wanted(&self) -> (Vec<pb::QueueClaim>, bool) {
         let mut state = self.state();
+        let is_idle = state.running == 0;
+        let Some(policy) = self.gateway.current.load() else { return (Vec::new(), is_idle) };
         if state.bytes >= MOST_BYTES {
-            return Vec::new();
+            return (Vec::new(), is_idle);
         }
         let most = MOST_RUNNING.saturating_sub(state.running);
-        state.queues.wanted(&policy, &self.gateway.pool, most, boottime_ms())
+        let wanted = state.queues.wanted(&policy, &self.gateway.pool, most, boottime_ms());
+        (wanted, is_idle)
     }
 
     fn begin(self: Arc<Self>, claimed: pb::Claimed) {
