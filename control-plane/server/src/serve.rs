@@ -148,6 +148,7 @@ impl ControlPlane {
             standing: self.standing.clone(),
             totals: self.totals.clone(),
             pool: self.pool.clone(),
+            deferred: self.deferred.clone(),
             probes: self.probes.clone(),
             metrics: self.metrics.clone(),
             replica_id: self.policy.replica_id.clone(),

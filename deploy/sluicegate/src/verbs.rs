@@ -2,6 +2,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod completions;
+pub(crate) mod deferred;
 pub(crate) mod delete;
 pub(crate) mod demo_upstream;
 pub(crate) mod describe;
@@ -48,6 +49,7 @@ pub(crate) async fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Key(verb) => Box::pin(key::run(verb)).await,
         Verb::KeyPool(verb) => Box::pin(key_pool::run(verb)).await,
         Verb::Limit(verb) => Box::pin(limit::run(verb)).await,
+        Verb::Deferred(verb) => Box::pin(deferred::run(verb)).await,
         Verb::Usage(args) => Box::pin(usage::run(args)).await,
         Verb::DemoUpstream(args) => Box::pin(demo_upstream::run(args)).await,
         Verb::Completions(args) => completions::run(args),

@@ -91,7 +91,8 @@ fn in_turn<'m>(
     models.iter().cycle().skip(start).take(places.min(models.len())).copied()
 }
 
-fn keeps(model: &Model) -> bool {
+/// Does the model keep what it cannot run now?
+pub(super) fn keeps(model: &Model) -> bool {
     model.when_unavailable.answer == Unavailable::Defer
 }
 

@@ -24,7 +24,7 @@ use super::{
     Deferred, MOST_ANSWER,
     client::Failure,
     pace::Ended,
-    queues::Queues,
+    queues::{self, Queues},
     run::{self, Ran},
 };
 use crate::pipeline::Gateway;
@@ -40,6 +40,8 @@ const EXTEND: Duration = Duration::from_secs(5);
 const WAIT_MS: u64 = 1_000;
 /// Between two looks at targets and queues, unless something ends.
 const LOOK: Duration = Duration::from_millis(200);
+/// The same while no model keeps requests: those that one has kept before are in no hurry.
+const LOOK_BACK: Duration = Duration::from_secs(10);
 /// Shortest and longest wait before another try.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
@@ -97,6 +99,16 @@ struct State {
     bytes: usize,
 }
 
+/// What may be claimed now.
+#[derive(Debug)]
+struct Wanted {
+    queues: Vec<pb::QueueClaim>,
+    /// Nothing runs.
+    is_idle: bool,
+    /// A model keeps requests.
+    keeps: bool,
+}
+
 /// One request's place among those that are run here.
 struct Place<'a> {
     running: &'a Running,
@@ -110,9 +122,9 @@ impl Running {
     async fn claim_all(self: Arc<Self>, stop: &CancellationToken) {
         let (mut call, mut backoff) = (new_call(), BACKOFF_MIN);
         while !stop.is_cancelled() {
-            let (queues, is_idle) = self.wanted();
+            let Wanted { queues, is_idle, keeps } = self.wanted();
             if queues.is_empty() {
-                self.look_again(stop).await;
+                self.look_again(LOOK, stop).await;
                 continue;
             }
             // Not given up halfway: what it gives would be nobody's until its lease is over.
@@ -121,13 +133,15 @@ impl Running {
                 call: call.clone(),
                 queues,
                 lease_ms: LEASE_MS,
-                wait_ms: if is_idle { WAIT_MS } else { 0 },
+                wait_ms: if is_idle && keeps { WAIT_MS } else { 0 },
             };
             match self.deferred.client.claim(claim).await {
                 Ok(reply) => {
                     (call, backoff) = (new_call(), BACKOFF_MIN);
-                    if reply.requests.is_empty() && !is_idle {
-                        self.look_again(stop).await;
+                    if reply.requests.is_empty() && !keeps {
+                        self.look_again(LOOK_BACK, stop).await;
+                    } else if reply.requests.is_empty() && !is_idle {
+                        self.look_again(LOOK, stop).await;
                     }
                     for claimed in reply.requests {
                         self.clone().begin(claimed);
@@ -150,26 +164,28 @@ impl Running {
         }
     }
 
-    /// Waits a moment, or until something has ended.
-    async fn look_again(&self, stop: &CancellationToken) {
+    /// Waits so long, or until something has ended, or another policy is in force.
+    async fn look_again(&self, wait: Duration, stop: &CancellationToken) {
+        let mut policies = self.gateway.current.subscribe();
         tokio::select! {
-            () = sleep(LOOK) => {}
+            () = sleep(wait) => {}
             () = self.freed.notified() => {}
+            _ = policies.changed() => {}
             () = stop.cancelled() => {}
         }
     }
 
-    /// What may be claimed now, and whether nothing runs.
-    fn wanted(&self) -> (Vec<pb::QueueClaim>, bool) {
+    /// What may be claimed now.
+    fn wanted(&self) -> Wanted {
         let mut state = self.state();
         let is_idle = state.running == 0;
-        let Some(policy) = self.gateway.current.load() else { return (Vec::new(), is_idle) };
-        if state.bytes >= MOST_BYTES {
-            return (Vec::new(), is_idle);
-        }
+        let policy = self.gateway.current.load().filter(|_| state.bytes < MOST_BYTES);
+        let Some(policy) = policy else {
+            return Wanted { queues: Vec::new(), is_idle, keeps: true };
+        };
         let most = MOST_RUNNING.saturating_sub(state.running);
-        let wanted = state.queues.wanted(&policy, &self.gateway.pool, most, boottime_ms());
-        (wanted, is_idle)
+        let queues = state.queues.wanted(&policy, &self.gateway.pool, most, boottime_ms());
+        Wanted { queues, is_idle, keeps: policy.models().any(|model| queues::keeps(model)) }
     }
 
     fn begin(self: Arc<Self>, claimed: pb::Claimed) {

@@ -231,6 +231,29 @@ async fn b2_what_a_key_may_no_more_ends_with_that_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn b2_operators_see_what_is_kept_and_cancel_it() {
+    let world = Alone::start().await;
+    let (alice, bob) = (world.caller(ALICE), world.caller(BOB));
+    let (first, second) = (alice.taken("secret words", &[]).await, bob.taken("x", &[]).await);
+    let listed = world.admin(&["deferred", "list", "-o", "json"]).await;
+    let ids: Vec<_> = listed["requests"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
+    assert_eq!(ids, [&json!(first), &json!(second)], "{listed}");
+    let one = &listed["requests"][0];
+    assert_eq!((&one["key"], &one["tenant"]), (&json!("alice"), &json!("a")));
+    assert_eq!(one["model"], "later");
+    assert!(!listed.to_string().contains("secret words"));
+    let none = world.admin(&["deferred", "list", "--status", "done", "-o", "json"]).await;
+    assert_eq!(none["requests"], json!([]));
+    let cancelled = world.admin(&["deferred", "cancel", &second, "-o", "json"]).await;
+    assert_eq!(cancelled["cancelled"], true);
+    assert_eq!(bob.standing(&second).await["status"], "cancelled");
+    world.target.heal();
+    alice.ended(&first).await;
+    let shown = world.admin(&["deferred", "get", &first, "-o", "json"]).await;
+    assert_eq!((&shown["status"], &shown["status_code"]), (&json!("done"), &json!(200)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn b2_a_process_that_dies_keeps_what_it_took() {
     let mut world = Alone::start().await;
     let mut ids = Vec::new();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sluicegate_suites::admin::Admin;
 use sluicegate_testkit::client::{Reply, Request, exchange};
-use sluicegate_testkit::cluster::{Cluster, Standalone};
+use sluicegate_testkit::cluster::{Cluster, Standalone, cli};
 use sluicegate_testkit::deadline::within;
 use sluicegate_testkit::upstream::{Call, Step, Upstream};
 use tempfile::TempDir;
@@ -115,6 +115,13 @@ impl Alone {
         let arguments = ["--webhook-allow", "127.0.0.0/8"];
         let gateway = Standalone::start(&file, &arguments, folder.path()).await.unwrap();
         Self { gateway, target, folder }
+    }
+
+    /// What an admin command says, as JSON.
+    pub(crate) async fn admin(&self, arguments: &[&str]) -> Value {
+        let output = cli(self.gateway.admin(), arguments).await.unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", output.said());
+        serde_json::from_str(&output.stdout).unwrap()
     }
 
     pub(crate) fn caller(&self, key: &'static str) -> Caller {
