@@ -22,7 +22,7 @@ const CALL: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a store may take to say that what it keeps survives a crash.
 const DURABLE: Duration = Duration::from_secs(2);
-/// Between two looks whether it does.
+/// Before the first look whether it does; doubles.
 const LOOK: Duration = Duration::from_millis(100);
 /// Largest answer: a result, or what one claim gives, and what stands beside them. Bytes.
 const MOST_ANSWER: usize = 16 << 20;
@@ -56,10 +56,11 @@ impl Client {
     /// Keeps a request, and waits a moment for that to be durable. The request's idempotency key
     /// makes it safe to say it twice.
     pub(super) async fn put(&self, request: pb::PutRequest) -> Result<pb::PutReply, Failure> {
-        let until = Instant::now() + DURABLE;
+        let (until, mut look) = (Instant::now() + DURABLE, LOOK);
         let mut reply = self.ask(CALL, &request, async |mut grpc, it| grpc.put(it).await).await?;
         while !reply.durable && Instant::now() < until {
-            sleep(LOOK).await;
+            sleep(look).await;
+            look *= 2;
             match self.ask(CALL, &request, async |mut grpc, it| grpc.put(it).await).await {
                 // The first answer says whether it was there before.
                 Ok(again) if again.id == reply.id => reply.durable = again.durable,
