@@ -26,7 +26,7 @@ const WEBHOOK_SECRET: &str = "x-sluicegate-webhook-secret";
 /// The same request again is the first one.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Headers that are kept, because they decide how a request is run.
-const CARRIED: [&str; 2] = ["x-app-source", "x-sluicegate-fill-usage"];
+const CARRIED: [&str; 3] = ["x-app-source", "x-sluicegate-fill-usage", "x-sluicegate-route"];
 /// Longest value of such a header, in bytes.
 const MOST_CARRIED: usize = 256;
 /// Longest idempotency key, in bytes.

@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::BodyExt;
 use prost::Message;
 use sluicegate_dialect::{Call, Endpoint};
+use sluicegate_flow::Class;
 use sluicegate_proto::deferred::v1 as pb;
 
 use super::{
@@ -17,7 +18,7 @@ use crate::{
     accept::Wanted,
     body::Body,
     identify,
-    pipeline::{Answered, Gateway, PRIORITY, note_call, note_caller, note_head},
+    pipeline::{Answered, Context, Gateway, PRIORITY, note_call, note_caller, note_head},
     policy::Policy,
     refusal::Refusal,
     report::Report,
@@ -81,6 +82,7 @@ impl Gateway {
         if claimed.attempt > MOST_CLAIMS {
             return Err(Refusal::GivenUp { claims: claimed.attempt });
         }
+        self.watchman.admit(Class::Batch)?;
         let endpoint = Endpoint::ALL.into_iter().find(|known| known.name() == note.endpoint);
         let no_path = || Refusal::NoSuchPath { path: note.endpoint.clone() };
         let endpoint = endpoint.ok_or_else(no_path)?;
@@ -96,7 +98,8 @@ impl Gateway {
         note_caller(report, &caller);
         let call = Call::parse(endpoint, claimed.body.clone()).map_err(Refusal::Invalid)?;
         note_call(report, &call);
-        self.carry_out(policy, caller, call, &head.headers, trace, report).await
+        let context = Context { policy, headers: &head.headers, trace };
+        Box::pin(self.carry_out(context, caller, call, report)).await
     }
 }
 

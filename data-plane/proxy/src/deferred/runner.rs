@@ -179,7 +179,9 @@ impl Running {
     fn wanted(&self) -> Wanted {
         let mut state = self.state();
         let is_idle = state.running == 0;
-        let policy = self.gateway.current.load().filter(|_| state.bytes < MOST_BYTES);
+        // A process that runs short has no time for what can wait.
+        let may = state.bytes < MOST_BYTES && self.gateway.watchman.may_retry();
+        let policy = self.gateway.current.load().filter(|_| may);
         let Some(policy) = policy else {
             return Wanted { queues: Vec::new(), is_idle, keeps: true };
         };

@@ -38,6 +38,7 @@ pub(super) fn verdict(refusal: &Refusal, attempt: u64, random: f64) -> Verdict {
     match refusal {
         // The limits are the caller's, and are there again.
         Refusal::Limited(facts) if facts.why != Why::TooLarge => Verdict::Later(wait),
+        Refusal::Shed(_) => Verdict::Later(wait),
         // It is well, and others were quicker.
         Refusal::Full { .. } => Verdict::Later(told.clamp(FIRST_WAIT / 2, FULL)),
         Refusal::NotReady | Refusal::JournalFull | Refusal::ShuttingDown => {

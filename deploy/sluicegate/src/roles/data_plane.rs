@@ -15,6 +15,7 @@ use sluicegate_proxy::{
     ops::{self, Ops},
     policy::Current,
     pool::{Pool, PoolClient},
+    pressure::Watchman,
     quota::{Quota, QuotaClient},
     relay::Streams,
     report::Reporter,
@@ -193,6 +194,7 @@ impl DataPlane {
             current,
             quota: quota.clone(),
             pool,
+            watchman: Watchman::new(metrics.clone(), args.max_memory_bytes),
             learned: Learned::default(),
             usage: log.clone(),
             deferred,
@@ -205,6 +207,10 @@ impl DataPlane {
         let watching = AbortOnDrop(task::spawn("streams", async move {
             watched.streams.look_after(&watched.usage).await;
         }));
+        let guarded = gateway.clone();
+        let guarding = AbortOnDrop(task::spawn("pressure", async move {
+            guarded.watchman.watch().await;
+        }));
         let ops_stop = CancellationToken::new();
         let ops =
             Ops { metrics, status: status.clone(), quota: quota.clone(), draining: stop.clone() };
@@ -215,7 +221,7 @@ impl DataPlane {
             tokio::join!(server::serve(self.traffic, gateway, drain, stop), runner.ended());
             // What was used last is written down, and sent as far as there is time.
             tokio::join!(quota.hand_back(LAST_REPORT), log.flush(LAST_REPORT));
-            drop((sync, watching, exchange, pooling, reporting));
+            drop((sync, watching, guarding, exchange, pooling, reporting));
             ops_stop.cancel();
         });
         Ok(Running { status, serving, writer })

@@ -8,4 +8,6 @@
 
 mod breaker;
 mod faults;
+mod shedding;
+mod tasks;
 mod world;
