@@ -133,6 +133,7 @@ mod tests {
             (limited(Why::Unavailable, 0), Later(half)),
             (limited(Why::TooLarge, 0), Result),
             (Refusal::JournalFull, Later(ELSEWHERE)),
+            (Refusal::GivenUp { claims: 201 }, Result),
             (Refusal::UnknownKey, Result),
             (Refusal::KeyDisabled, Result),
             (Refusal::ModelNotAllowed { model: "m".into() }, Result),

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
+use sluicegate_testkit::process::http_get;
 
-use crate::world::{ALICE, Fleet, code, content};
+use crate::world::{ALICE, Fleet, LIMIT, code, content};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b2_what_one_data_plane_took_is_fetched_from_another() {
@@ -48,6 +49,29 @@ async fn b2_without_a_control_plane_it_is_refused_and_not_lost() {
     let before = fleet.target.calls_about("refused").len();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(fleet.target.calls_about("refused").len(), before, "it is nowhere");
+}
+
+/// Nobody waits for the lease of a data plane that was told to stop.
+#[tokio::test(flavor = "multi_thread")]
+async fn b2_a_data_plane_that_stops_gives_back_what_it_runs() {
+    let fleet = Fleet::start(2_000, |_| {}).await;
+    fleet.target.heal();
+    let id = fleet.caller(0, ALICE).taken("long", &[("x-sluicegate-defer", "true")]).await;
+    fleet.target.upstream.wait_for_calls(1, LIMIT).await.unwrap();
+    let mut running = None;
+    for (number, plane) in fleet.cluster.data_planes.iter().enumerate() {
+        let metrics = http_get(plane.ops(), "/metrics").await.text();
+        if metrics.lines().any(|line| line == "sluicegate_deferred_running 1") {
+            running = Some(number);
+        }
+    }
+    let running = running.expect("one of them runs it");
+    let begun = tokio::time::Instant::now();
+    fleet.cluster.data_planes[running].terminate().unwrap();
+    let done = fleet.caller(1 - running, ALICE).ended(&id).await;
+    println!("done {:?} after the stop", begun.elapsed());
+    assert_eq!((&done["status"], &done["attempts"]), (&json!("done"), &json!(2)), "{done}");
+    assert!(begun.elapsed() < Duration::from_secs(10), "its lease had to end");
 }
 
 /// A target that has come back is not flooded, and live requests go first.

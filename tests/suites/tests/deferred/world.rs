@@ -139,6 +139,7 @@ impl Fleet {
     pub(crate) async fn start(slow_ms: u64, change: impl FnOnce(&mut Value)) -> Self {
         let target = Target::start(slow_ms).await;
         let builder = Cluster::builder().etcd().durable_redis().control_planes(2).data_planes(2);
+        let builder = builder.data_plane_argument("--drain-ms").data_plane_argument("300");
         let cluster = builder.start().await.unwrap();
         let mut admin = Admin::new(cluster.control_planes[0].grpc()).unwrap();
         admin.wait_for_head(2, LIMIT).await.unwrap();
