@@ -9,6 +9,7 @@ use prost::Message;
 use sluicegate_dialect::{Call, Endpoint};
 use sluicegate_flow::Class;
 use sluicegate_proto::deferred::v1 as pb;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     MOST_ANSWER, offer,
@@ -22,6 +23,7 @@ use crate::{
     policy::Policy,
     refusal::Refusal,
     report::Report,
+    settle::settle_failed,
     trace::Trace,
 };
 
@@ -40,8 +42,8 @@ pub(super) enum Ran {
 }
 
 impl Gateway {
-    /// Runs a request that was kept.
-    pub(super) async fn run_kept(&self, claimed: &pb::Claimed) -> Ran {
+    /// Runs a request that was kept, unless `cut` fires before it is answered.
+    pub(super) async fn run_kept(&self, claimed: &pb::Claimed, cut: &CancellationToken) -> Ran {
         let Some(policy) = self.current.load() else { return Ran::Later(ELSEWHERE) };
         let note = pb::Note::decode(claimed.note.clone()).unwrap_or_default();
         if policy.revision < note.policy_revision && claimed.attempt < MOST_RUNS {
@@ -53,13 +55,19 @@ impl Gateway {
         let mut report = Report::begin(&self.reporter, &trace, None);
         report.record.deferred = Some(claimed.id.clone());
         let request_id = report.record.request_id.clone();
-        match self.answer_kept(&policy, claimed, &note, &trace, &mut report).await {
+        let answered = tokio::select! {
+            answered = self.answer_kept(&policy, claimed, &note, &trace, &mut report) => answered,
+            () = cut.cancelled() => Err(Refusal::ShuttingDown),
+        };
+        match answered {
             Ok(answered) => {
                 let response = whole(self.respond(answered, report)).await;
                 let response = fitting(response, &request_id);
                 Ran::Ended { response, well: true }
             }
             Err(refusal) => {
+                // One that was cut short costs its caller nothing: it is run once more.
+                settle_failed(&mut report, refusal.blame());
                 let verdict = verdict::verdict(&refusal, claimed.attempt, fastrand::f64());
                 let response = whole(refusal.into_response(report)).await;
                 match verdict {

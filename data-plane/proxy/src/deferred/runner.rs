@@ -207,9 +207,8 @@ impl Running {
         let mut place =
             Place { running: &self, queue: &claimed.queue, bytes: claimed.body.len(), how: None };
         let ran = tokio::select! {
-            ran = Box::pin(self.gateway.run_kept(&claimed)) => Some(ran),
+            ran = Box::pin(self.gateway.run_kept(&claimed, &self.cut)) => Some(ran),
             () = self.keep(&claimed) => None,
-            () = self.cut.cancelled() => Some(Ran::Later(Duration::ZERO)),
         };
         let what = match ran {
             None => {

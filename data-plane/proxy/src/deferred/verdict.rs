@@ -41,9 +41,8 @@ pub(super) fn verdict(refusal: &Refusal, attempt: u64, random: f64) -> Verdict {
         Refusal::Shed(_) => Verdict::Later(wait),
         // It is well, and others were quicker.
         Refusal::Full { .. } => Verdict::Later(told.clamp(FIRST_WAIT / 2, FULL)),
-        Refusal::NotReady | Refusal::JournalFull | Refusal::ShuttingDown => {
-            Verdict::Later(ELSEWHERE)
-        }
+        Refusal::NotReady | Refusal::JournalFull => Verdict::Later(ELSEWHERE),
+        Refusal::ShuttingDown => Verdict::Later(Duration::ZERO),
         _ if !may_pass(refusal) || attempt >= MOST_RUNS => Verdict::Result,
         _ => Verdict::Failed(wait),
     }
@@ -133,6 +132,7 @@ mod tests {
             (limited(Why::Unavailable, 0), Later(half)),
             (limited(Why::TooLarge, 0), Result),
             (Refusal::JournalFull, Later(ELSEWHERE)),
+            (Refusal::ShuttingDown, Later(Duration::ZERO)),
             (Refusal::GivenUp { claims: 201 }, Result),
             (Refusal::UnknownKey, Result),
             (Refusal::KeyDisabled, Result),
