@@ -4,6 +4,7 @@
 //! What callers wrote and were answered is sealed before it is kept, each for its own place. A caller
 //! sees its own requests and no others.
 
+mod operators;
 mod parse;
 mod sealed;
 pub mod webhook;
@@ -25,6 +26,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
+pub use self::operators::Wanted;
 use self::{
     parse::{Owner, Want},
     sealed::{Place, Sealed},

@@ -7,11 +7,14 @@ mod watch;
 use std::sync::Arc;
 
 use sluicegate_control_core::{
-    Applier, CoreError, Degrade, Desired, Fleet, History, Pool, quota::standing::Standing,
-    usage::query::Totals,
+    Applier, CoreError, Deferred, Degrade, Desired, Fleet, History, Pool, deferred::Wanted,
+    quota::standing::Standing, usage::query::Totals,
 };
 use sluicegate_model::path::Path;
-use sluicegate_proto::admin::v1::{self as pb, admin_server::Admin};
+use sluicegate_proto::{
+    admin::v1::{self as pb, admin_server::Admin},
+    deferred::v1::State,
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
@@ -21,6 +24,10 @@ use crate::{metrics::Metrics, paging, probe::Probes, status, wire};
 /// History entries on a page.
 const DEFAULT_HISTORY: usize = 50;
 const MAX_HISTORY: usize = 500;
+
+/// Deferred requests on a page.
+const DEFAULT_DEFERRED: usize = 100;
+const MAX_DEFERRED: usize = 500;
 
 /// Author of changes until callers have names of their own.
 const AUTHOR: &str = "admin";
@@ -36,6 +43,7 @@ pub(crate) struct AdminService {
     pub(crate) totals: Arc<Totals>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) degrade: Arc<Degrade>,
+    pub(crate) deferred: Option<Arc<Deferred>>,
     pub(crate) probes: Arc<Probes>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) replica_id: String,
@@ -197,6 +205,41 @@ impl Admin for AdminService {
         reply.map(Response::new).map_err(status::status)
     }
 
+    async fn list_deferred(
+        &self,
+        request: Request<pb::ListDeferredRequest>,
+    ) -> Result<Response<pb::ListDeferredReply>, Status> {
+        let request = request.into_inner();
+        let most = paging::size(request.page_size, DEFAULT_DEFERRED, MAX_DEFERRED);
+        let most = most.map_err(status::fault)?;
+        let from = paging::place(&request.page_token).map_err(status::fault)?;
+        let wanted = Wanted {
+            state: Some(request.state()).filter(|state| *state != State::Unspecified),
+            model: Some(request.model).filter(|model| !model.is_empty()),
+        };
+        let page = self.deferred()?.list(&wanted, &from, most).await;
+        let (requests, next) = page.map_err(status::status)?;
+        let next_page_token = paging::from_place(next.as_deref());
+        Ok(Response::new(pb::ListDeferredReply { requests, next_page_token }))
+    }
+
+    async fn get_deferred(
+        &self,
+        request: Request<pb::GetDeferredRequest>,
+    ) -> Result<Response<pb::DeferredRequest>, Status> {
+        let found = self.deferred()?.inspect(&request.into_inner().id).await;
+        found.map(Response::new).map_err(status::status)
+    }
+
+    async fn cancel_deferred(
+        &self,
+        request: Request<pb::CancelDeferredRequest>,
+    ) -> Result<Response<pb::CancelDeferredReply>, Status> {
+        let cancelled = self.deferred()?.withdraw(&request.into_inner().id).await;
+        let cancelled = cancelled.map_err(status::status)?;
+        Ok(Response::new(pb::CancelDeferredReply { cancelled }))
+    }
+
     async fn probe(
         &self,
         request: Request<pb::ProbeRequest>,
@@ -207,6 +250,10 @@ impl Admin for AdminService {
 }
 
 impl AdminService {
+    fn deferred(&self) -> Result<&Deferred, Status> {
+        self.deferred.as_deref().ok_or_else(status::no_deferred)
+    }
+
     /// The status for a call that the configuration store may have failed.
     fn failed(&self, error: CoreError) -> Status {
         self.metrics.failed(&error);

@@ -43,6 +43,23 @@ pub(crate) fn last_resource(token: &str) -> Result<Option<ResourceRef>, Violatio
     read().map(Some).ok_or_else(bad_token)
 }
 
+/// The token for deferred requests from this place on; empty without one.
+pub(crate) fn from_place(place: Option<&str>) -> String {
+    place.map(|place| URL_SAFE_NO_PAD.encode(format!("d{place}"))).unwrap_or_default()
+}
+
+/// The place that the page begins with; empty for the first page.
+///
+/// # Errors
+/// When the token is not one of [`from_place`].
+pub(crate) fn place(token: &str) -> Result<String, Violation> {
+    if token.is_empty() {
+        return Ok(String::new());
+    }
+    let read = || Some(decode(token)?.strip_prefix('d')?.to_owned());
+    read().ok_or_else(bad_token)
+}
+
 /// The token for the change with this number and those before it.
 pub(crate) fn from_change(sequence: u64) -> String {
     URL_SAFE_NO_PAD.encode(format!("h{sequence}"))

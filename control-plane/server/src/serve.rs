@@ -160,6 +160,7 @@ impl ControlPlane {
             totals: self.totals.clone(),
             pool: self.pool.clone(),
             degrade: self.degrade.clone(),
+            deferred: self.deferred.clone(),
             probes: self.probes.clone(),
             metrics: self.metrics.clone(),
             replica_id: self.policy.replica_id.clone(),

@@ -27,6 +27,8 @@ pub const MAX_STEP_MS: u64 = 60_000;
 pub const MAX_TIME_MS: u64 = 31 * 86_400_000;
 /// Most queues that one call claims from.
 pub const MAX_CLAIM_QUEUES: usize = 256;
+/// Most jobs that one page of a list asks for.
+pub const MAX_LIST_JOBS: usize = 500;
 /// Most jobs that one call claims.
 pub const MAX_CLAIM_JOBS: usize = 256;
 
@@ -264,6 +266,29 @@ pub struct QueueCount {
     pub running: u64,
 }
 
+/// A job in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub id: String,
+    pub owner: String,
+    pub queue: String,
+    pub state: JobState,
+    /// Claims so far.
+    pub attempt: u64,
+    /// Since it was put.
+    pub age_ms: u64,
+    /// Until it expires; once it has ended, until it is forgotten.
+    pub left_ms: u64,
+}
+
+/// Some jobs, and where the next ones are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    pub jobs: Vec<Listed>,
+    /// For the next page, opaque. `None`: that was all.
+    pub next: Option<String>,
+}
+
 /// Jobs that outlive whoever put them and whoever runs them. Every call ends within its own deadline.
 #[async_trait]
 pub trait Deferred: Send + Sync + fmt::Debug {
@@ -306,6 +331,13 @@ pub trait Deferred: Send + Sync + fmt::Debug {
 
     /// How a job stands; `None`: there is none, or it is forgotten.
     async fn get(&self, id: &str) -> Result<Option<JobStatus>, DeferredError>;
+
+    /// Some of all jobs, about `most` and in no order; `from` is empty for the first page. One that is
+    /// there all the time is on at least one page.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] for a page that is none.
+    async fn list(&self, from: &str, most: usize) -> Result<Page, DeferredError>;
 
     /// At most `most` ends whose time to be delivered has come. Each is given to nobody else for
     /// `lease_ms`.

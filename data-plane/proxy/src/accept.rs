@@ -27,6 +27,10 @@ pub enum Wanted {
     ListModels,
     /// One model; the name is percent-decoded.
     GetModel(String),
+    /// What became of a request that was kept for later.
+    GetDeferred(String),
+    /// It is not wanted any more.
+    CancelDeferred(String),
 }
 
 /// Reads method and path.
@@ -51,10 +55,27 @@ pub fn wanted(method: &Method, path: &str) -> Result<Wanted, Refusal> {
     if below == "/models" {
         return only(Method::GET, "GET, HEAD", Wanted::ListModels);
     }
+    if let Some(rest) = below.strip_prefix("/deferred/").filter(|rest| !rest.is_empty()) {
+        return deferred(method, rest).unwrap_or_else(|| Err(unknown()));
+    }
     match below.strip_prefix("/models/").filter(|name| !name.is_empty()) {
         Some(name) => only(Method::GET, "GET, HEAD", Wanted::GetModel(percent_decode(name))),
         None => Err(unknown()),
     }
+}
+
+/// What is asked for below `/v1/deferred/`; `None`: nothing that there is.
+fn deferred(method: &Method, rest: &str) -> Option<Result<Wanted, Refusal>> {
+    let (id, verb) = rest.split_once('/').unwrap_or((rest, ""));
+    let id = id.to_owned();
+    Some(match (verb, method) {
+        ("", &Method::GET | &Method::HEAD) => Ok(Wanted::GetDeferred(id)),
+        ("", &Method::DELETE) => Ok(Wanted::CancelDeferred(id)),
+        ("", _) => Err(Refusal::MethodNotAllowed { allow: "GET, HEAD, DELETE" }),
+        ("cancel", &Method::POST) => Ok(Wanted::CancelDeferred(id)),
+        ("cancel", _) => Err(Refusal::MethodNotAllowed { allow: "POST" }),
+        _ => return None,
+    })
 }
 
 /// Resolves `%41`; anything else stays, as do bytes that make no UTF-8.
@@ -214,8 +235,25 @@ mod tests {
         assert_eq!(get("/v1/models/org%2FN%3Aq"), Ok(Wanted::GetModel("org/N:q".into())));
         assert_eq!(get("/v1/models/a%2"), Ok(Wanted::GetModel("a%2".into())));
         assert_eq!(get("/v1/chat/completions"), Err(Refusal::MethodNotAllowed { allow: "POST" }));
-        for unknown in ["/", "/v1", "/v1/", "/v2/models", "/v1models", "/v1/models/", "/v1//models"]
-        {
+        assert_eq!(get("/v1/deferred/def_1"), Ok(Wanted::GetDeferred("def_1".into())));
+        let delete = wanted(&Method::DELETE, "/v1/deferred/def_1");
+        assert_eq!(delete, Ok(Wanted::CancelDeferred("def_1".into())));
+        let cancel = post("/v1/deferred/def_1/cancel");
+        assert_eq!(cancel, Ok(Wanted::CancelDeferred("def_1".into())));
+        let allow = "GET, HEAD, DELETE";
+        assert_eq!(post("/v1/deferred/def_1"), Err(Refusal::MethodNotAllowed { allow }));
+        for unknown in [
+            "/",
+            "/v1",
+            "/v1/",
+            "/v2/models",
+            "/v1models",
+            "/v1/models/",
+            "/v1//models",
+            "/v1/deferred",
+            "/v1/deferred/",
+            "/v1/deferred/def_1/x",
+        ] {
             assert!(matches!(get(unknown), Err(Refusal::NoSuchPath { .. })), "{unknown}");
         }
     }

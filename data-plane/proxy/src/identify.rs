@@ -17,7 +17,19 @@ use crate::{
 /// No key, several, a malformed header, an unknown, disabled or expired key.
 pub fn caller(policy: &Policy, headers: &HeaderMap) -> Result<Arc<Caller>, Refusal> {
     let key = bearer(headers)?;
-    let caller = policy.caller(KeyHash::of(key)).ok_or(Refusal::UnknownKey)?;
+    usable(policy.caller(KeyHash::of(key)))
+}
+
+/// The caller with the key of this name, whose request was taken before.
+///
+/// # Errors
+/// There is none any more, or its key is disabled or has expired.
+pub fn by_name(policy: &Policy, key: &str) -> Result<Arc<Caller>, Refusal> {
+    usable(policy.caller_named(key))
+}
+
+fn usable(caller: Option<&Arc<Caller>>) -> Result<Arc<Caller>, Refusal> {
+    let caller = caller.ok_or(Refusal::UnknownKey)?;
     if caller.disabled {
         return Err(Refusal::KeyDisabled);
     }

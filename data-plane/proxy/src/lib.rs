@@ -9,11 +9,13 @@
 //! how an upstream really behaves. [`tasks`] is routing by what a request looks like. [`levels`] knows how far
 //! degradations have gone, [`degraded`] is what they take away from a request, and [`polite`] an answer
 //! in the place of a refusal.
+//! [`deferred`] keeps for later what cannot be run now.
 
 pub mod accept;
 pub mod admit;
 pub mod attempt;
 pub mod body;
+pub mod deferred;
 pub mod degraded;
 pub mod estimate;
 pub mod group;

@@ -1,5 +1,6 @@
 //! What a data plane counts.
 
+mod deferred;
 mod degradations;
 
 pub use degradations::Degradations;
@@ -23,6 +24,8 @@ use sluicegate_telemetry::{
     metric::{LATENCY_BUCKETS_S, registry, render},
     record::AccessRecord,
 };
+
+pub use deferred::DeferredMetrics;
 
 /// Labels of finished requests; every value comes from a closed list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -120,6 +123,8 @@ pub struct Metrics {
     usage_bytes: Gauge,
     /// Usage events that could not be written down.
     pub usage_dropped: Gauge,
+    /// Requests that are kept for later.
+    pub deferred: DeferredMetrics,
     /// Requests that have arrived and not ended.
     pub in_flight: Gauge,
     /// Requests sent anew because a kept connection had been closed meanwhile.
@@ -236,6 +241,8 @@ impl Metrics {
             "Usage events that could not be written down",
             usage_dropped.clone(),
         );
+        let deferred = DeferredMetrics::default();
+        deferred.register(&mut registry);
         let in_flight = Gauge::default();
         let resends = Counter::default();
         let records_dropped = Counter::default();
@@ -337,6 +344,7 @@ impl Metrics {
             usage_oldest,
             usage_bytes,
             usage_dropped,
+            deferred,
             in_flight,
             resends,
             records_dropped,

@@ -15,6 +15,7 @@ use crate::{
     admit::{self, Permit},
     attempt::{self, Asked, Opened, WholeAnswer},
     body::Body,
+    deferred::{self, Deferred, Told},
     degraded::{self, Degraded, Notice},
     estimate::{Learned, Sizes},
     identify,
@@ -41,7 +42,7 @@ use crate::{
 /// With `true`: usage that the upstream does not report is filled in from an estimate.
 const FILL_USAGE: &str = "x-sluicegate-fill-usage";
 /// How urgent the caller thinks its request is; it can only make it less urgent.
-const PRIORITY: &str = "x-sluicegate-priority";
+pub(crate) const PRIORITY: &str = "x-sluicegate-priority";
 
 /// What every request shares.
 #[derive(Debug)]
@@ -58,6 +59,8 @@ pub struct Gateway {
     pub learned: Learned,
     /// Where usage is written down.
     pub usage: Arc<UsageLog>,
+    /// Who keeps requests for later.
+    pub deferred: Arc<Deferred>,
     /// Gets images for providers that take no addresses of any.
     pub fetcher: Fetcher,
     /// Largest request body, decoded, in bytes.
@@ -76,14 +79,29 @@ enum Answer {
     /// In words of our own.
     Polite(Box<Polite>),
     Call(Box<Answered>),
+    Deferred(Told),
 }
 
 /// An answer that has begun, and what its stages need to know of it.
+#[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) opened: Opened,
     choice: Choice,
     /// What was taken away from the request that it answers.
     notice: Option<Notice>,
+}
+
+/// A request that is not answered.
+pub(crate) struct Unanswered {
+    pub(crate) refusal: Refusal,
+    /// The model that would have answered, once that was known.
+    model: Option<Arc<Model>>,
+}
+
+impl From<Refusal> for Box<Unanswered> {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(Unanswered { refusal, model: None })
+    }
 }
 
 /// What is the same for all of a request's stages.
@@ -108,13 +126,14 @@ impl Gateway {
             Ok(Answer::Models(list)) => respond_models(list, report),
             Ok(Answer::Polite(polite)) => polite.into_response(report),
             Ok(Answer::Call(answered)) => self.respond(*answered, report),
+            Ok(Answer::Deferred(told)) => told.into_response(report),
             Err(refusal) => refusal.into_response(report),
         };
         // HTTP/1 leaves the body of an answer to HEAD out by itself, HTTP/2 does not.
         if is_head { response.map(Body::without_bytes) } else { response }
     }
 
-    fn respond(&self, answered: Answered, mut report: Report) -> Response<Body> {
+    pub(crate) fn respond(&self, answered: Answered, mut report: Report) -> Response<Body> {
         let Answered { opened, choice, notice } = answered;
         report.degraded(notice);
         match opened {
@@ -156,26 +175,59 @@ impl Gateway {
                 let model = admit::model(&policy, &caller, &name)?;
                 return Ok(Answer::Models(models::one(&name, &model)));
             }
+            Wanted::GetDeferred(id) => {
+                return self.deferred.get(&caller, &id).await.map(Answer::Deferred);
+            }
+            Wanted::CancelDeferred(id) => {
+                return self.deferred.cancel(&caller, &id).await.map(Answer::Deferred);
+            }
             Wanted::Call(endpoint) => endpoint,
         };
         self.watchman.admit(class(&caller, &head.headers))?;
         let body = accept::body(&head.headers, incoming, self.max_body).await?;
         let mut call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
         note_call(report, &call);
-        let mut permit = admit::admit(&policy, caller, &call)?;
+        let offer = deferred::offer(&policy, &caller, &call, &head.headers)?;
+        if let Some(offer) = offer.as_ref().filter(|offer| offer.at_once) {
+            return self.deferred.take(offer, &caller, None, report).await.map(Answer::Deferred);
+        }
         let context = Context { policy: &policy, headers: &head.headers, trace };
-        let judge = tasks::stage::route(self, context, &mut permit, &call, report).await?;
-        let mut answered = match self.ask(context, &permit, &mut call, report).await {
+        let Unanswered { refusal, model } =
+            match self.carry_out(context, caller.clone(), &mut call, report).await {
+                Ok(answered) => return Ok(Answer::Call(Box::new(answered))),
+                Err(unanswered) => *unanswered,
+            };
+        if let Some(offer) = offer.filter(|_| deferred::may_pass(&refusal)) {
+            let taken = self.deferred.take(&offer, &caller, Some(refusal), report).await;
+            return taken.map(Answer::Deferred);
+        }
+        let polite = model.and_then(|model| polite::in_place_of(&refusal, &model, &call, report));
+        polite.map(|polite| Answer::Polite(Box::new(polite))).ok_or(refusal)
+    }
+
+    /// Runs a call through the stages from admission on.
+    ///
+    /// # Errors
+    /// Why it is not answered; nothing is owed then.
+    pub(crate) async fn carry_out(
+        &self,
+        context: Context<'_>,
+        caller: Arc<Caller>,
+        call: &mut Call,
+        report: &mut Report,
+    ) -> Result<Answered, Box<Unanswered>> {
+        let mut permit = admit::admit(context.policy, caller, call)?;
+        let judge = tasks::stage::route(self, context, &mut permit, call, report).await?;
+        let mut answered = match self.ask(context, &permit, call, report).await {
             Ok(answered) => answered,
             Err(refusal) => {
-                let polite = polite::in_place_of(&refusal, &permit.model, &call, report);
-                return polite.map(|it| Answer::Polite(Box::new(it))).ok_or(refusal);
+                return Err(Box::new(Unanswered { refusal, model: Some(permit.model) }));
             }
         };
         if let Some(judge) = judge {
-            answered = self.improve(&judge, context, permit, &mut call, answered, report).await;
+            answered = self.improve(&judge, context, permit, call, answered, report).await;
         }
-        Ok(Answer::Call(Box::new(answered)))
+        Ok(answered)
     }
 
     /// Asks the model of the permit for an answer. Whole answers are settled then.
@@ -323,7 +375,12 @@ fn class(caller: &Caller, headers: &HeaderMap) -> Class {
     }
 }
 
-fn note_head(report: &mut Report, policy: &Policy, head: &http::request::Parts, wanted: &Wanted) {
+pub(crate) fn note_head(
+    report: &mut Report,
+    policy: &Policy,
+    head: &http::request::Parts,
+    wanted: &Wanted,
+) {
     report.fills_usage = head.headers.get(FILL_USAGE).is_some_and(|value| value == "true");
     let limit = head.headers.get(DEADLINE).and_then(|value| value.to_str().ok()?.parse().ok());
     if let Some(ms) = limit {
@@ -333,18 +390,19 @@ fn note_head(report: &mut Report, policy: &Policy, head: &http::request::Parts, 
     report.record.endpoint = match wanted {
         Wanted::Call(endpoint) => endpoint.name(),
         Wanted::ListModels | Wanted::GetModel(_) => "models",
+        Wanted::GetDeferred(_) | Wanted::CancelDeferred(_) => "deferred",
     };
     let app = head.headers.get("x-app-source").and_then(|value| value.to_str().ok());
     report.record.app = app.map(|app| app.chars().take(128).collect());
 }
 
-fn note_caller(report: &mut Report, caller: &Caller) {
+pub(crate) fn note_caller(report: &mut Report, caller: &Caller) {
     report.record.key = Some(caller.key.clone());
     report.record.tenant.clone_from(&caller.tenant);
     report.record.user.clone_from(&caller.user);
 }
 
-fn note_call(report: &mut Report, call: &Call) {
+pub(crate) fn note_call(report: &mut Report, call: &Call) {
     let model = call.model.chars().take(sluicegate_model::name::MAX_MODEL_NAME).collect();
     report.record.model = Some(model);
     report.record.stream = call.stream;

@@ -37,6 +37,8 @@ pub struct Policy {
     /// Revision of the configuration.
     pub revision: u64,
     callers: HashMap<KeyHash, Arc<Caller>>,
+    /// The same by the name of the key.
+    by_key_name: HashMap<String, KeyHash>,
     /// By public name and by exact alias.
     models: HashMap<String, Arc<Model>>,
     /// Aliases that match any ending, longest first.
@@ -56,6 +58,16 @@ impl Policy {
     /// The caller whose key has this hash.
     pub fn caller(&self, hash: KeyHash) -> Option<&Arc<Caller>> {
         self.callers.get(&hash)
+    }
+
+    /// The caller with the key of this name.
+    pub fn caller_named(&self, key: &str) -> Option<&Arc<Caller>> {
+        self.caller(*self.by_key_name.get(key)?)
+    }
+
+    /// Every model, in no order.
+    pub fn models(&self) -> impl Iterator<Item = &Arc<Model>> {
+        self.models.iter().filter(|(name, model)| **name == model.name).map(|(_, model)| model)
     }
 
     /// The model that answers to `name`: exactly, or by the longest declared prefix.

@@ -1,8 +1,10 @@
 //! The closed table of errors that callers see. Nothing else picks a status.
 
+mod deferred;
 mod limit;
 mod upstream;
 
+pub use deferred::Undeferred;
 pub(crate) use upstream::reason;
 
 use std::time::Duration;
@@ -97,6 +99,25 @@ pub enum Refusal {
     Upstream {
         fault: Fault,
         provider: String,
+    },
+    /// Its caller wants it to be kept for later.
+    Deferral(Undeferred),
+    /// It was refused, and is not kept for later though its model says so.
+    NotKept {
+        refusal: Box<Self>,
+        why: Undeferred,
+    },
+    /// There is no such request of this caller.
+    UnknownDeferred {
+        id: String,
+    },
+    /// A request that was kept for later was begun so often, and never ended.
+    GivenUp {
+        claims: u64,
+    },
+    /// The answer to a request that was kept for later is too large to be kept.
+    AnswerTooLarge {
+        limit: usize,
     },
 }
 
@@ -333,6 +354,38 @@ impl Refusal {
                 format!("no answer had begun within the time that {DEADLINE} gives"),
             ),
             Self::Upstream { fault, .. } => upstream::failed(fault),
+            Self::Deferral(why) => deferred::refused(why),
+            Self::NotKept { refusal, why } => {
+                let shown = refusal.shown();
+                let message = format!("{}; {why}", shown.message);
+                Shown { message, ..shown }
+            }
+            Self::UnknownDeferred { id } => row(
+                StatusCode::NOT_FOUND,
+                INVALID,
+                "deferred_not_found",
+                format!("there is no deferred request '{id}' of this API key"),
+            ),
+            Self::GivenUp { claims } => row(
+                StatusCode::BAD_GATEWAY,
+                "server_error",
+                "deferred_given_up",
+                format!("the request was begun {claims} times and never ended"),
+            ),
+            Self::AnswerTooLarge { limit } => row(
+                StatusCode::BAD_GATEWAY,
+                "server_error",
+                "answer_too_large",
+                format!("the answer is larger than the {limit} bytes that are kept of one"),
+            ),
+        }
+    }
+
+    /// The refusal itself, whatever else is said beside it.
+    pub(crate) fn cause(&self) -> &Self {
+        match self {
+            Self::NotKept { refusal, .. } => refusal.cause(),
+            itself => itself,
         }
     }
 
@@ -343,7 +396,7 @@ impl Refusal {
 
     /// Whose doing it is, as far as limits are concerned.
     pub fn blame(&self) -> Blame {
-        match self {
+        match self.cause() {
             Self::Upstream { fault, .. } => fault.outcome.blame(),
             _ => Blame::Nobody,
         }
@@ -351,7 +404,7 @@ impl Refusal {
 
     /// What the access record says became of the request.
     pub fn outcome(&self) -> &'static str {
-        match self {
+        match self.cause() {
             Self::Upstream { fault, .. } => fault.outcome.name(),
             _ => "rejected",
         }

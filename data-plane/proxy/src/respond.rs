@@ -32,14 +32,16 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 impl Refusal {
     /// The JSON body.
-    fn body(&self, shown: &Shown, request_id: &str) -> Bytes {
+    pub(crate) fn body(&self, shown: &Shown, request_id: &str) -> Bytes {
         let retryable = shown.is_retryable();
+        let cause = self.cause();
         let mut detail = json!({
-            "source": if matches!(self, Self::Upstream { .. }) { "upstream" } else { "gateway" },
+            "source": if matches!(cause, Self::Upstream { .. }) { "upstream" } else { "gateway" },
             "request_id": request_id,
             "retryable": retryable,
         });
-        if let (Self::Upstream { fault, provider }, Some(detail)) = (self, detail.as_object_mut()) {
+        if let (Self::Upstream { fault, provider }, Some(detail)) = (cause, detail.as_object_mut())
+        {
             detail.insert("outcome".into(), fault.outcome.name().into());
             detail.insert("provider".into(), provider.as_str().into());
             if let Some(reason) = refusal::reason(fault) {
@@ -47,7 +49,7 @@ impl Refusal {
             }
         }
         if let Some(detail) = detail.as_object_mut() {
-            match self {
+            match cause {
                 Self::Shut { provider, refused, .. } => {
                     detail.insert("provider".into(), provider.as_str().into());
                     detail.insert("breaker".into(), refused.state.name().into());
@@ -59,7 +61,7 @@ impl Refusal {
                 _ => {}
             }
         }
-        if let (Self::Limited(facts), Some(detail)) = (self, detail.as_object_mut()) {
+        if let (Self::Limited(facts), Some(detail)) = (cause, detail.as_object_mut()) {
             detail.extend(limit_detail(facts));
         }
         if let (Some(wait), Some(detail)) = (shown.retry, detail.as_object_mut()) {

@@ -16,6 +16,7 @@ use std::{
 };
 
 use sluicegate_flow::{
+    admission::View,
     choice::{Candidate, FirstEvents},
     gate::{self, Gate},
 };
@@ -38,6 +39,32 @@ pub struct Target {
     gate: Arc<Gate>,
     first_events: Mutex<FirstEvents>,
     watcher: Arc<dyn Watcher>,
+}
+
+/// How a target, or several of them, stand to what can wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is left alone.
+    Down,
+    /// It has no room, or others wait for it.
+    Full,
+    /// So many requests are there, of so many that may be.
+    Free { used: u64, most: u64 },
+}
+
+impl Standing {
+    /// How this one and another stand together.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Free { used, most }, Self::Free { used: more, most: others }) => {
+                Self::Free { used: used.saturating_add(more), most: most.saturating_add(others) }
+            }
+            (free @ Self::Free { .. }, _) | (_, free @ Self::Free { .. }) => free,
+            (Self::Full, _) | (_, Self::Full) => Self::Full,
+            (Self::Down, Self::Down) => Self::Down,
+        }
+    }
 }
 
 /// Who is told of what happens to targets.
@@ -108,13 +135,33 @@ impl Target {
         }
     }
 
+    /// May something be sent there that can wait?
+    pub fn standing(&self) -> Standing {
+        let (changed, is_up) = {
+            let mut breaker = self.breaker();
+            let changed = breaker.tick(boottime_ms());
+            (changed, breaker.wants_probe() || breaker.weight_percent() > 0)
+        };
+        self.tell(&changed);
+        let View { used, limits, waiting, .. } = self.gate.view();
+        let has_tokens = limits.tokens.is_none_or(|most| used.tokens < most);
+        let (used, most) = (used.requests, limits.requests.unwrap_or(u64::MAX));
+        if !is_up {
+            Standing::Down
+        } else if used < most && has_tokens && waiting == 0 {
+            Standing::Free { used, most }
+        } else {
+            Standing::Full
+        }
+    }
+
     /// How it stands.
     pub fn state(&self) -> State {
         self.breaker().state()
     }
 
     /// What is under way and what waits.
-    pub fn load(&self) -> sluicegate_flow::admission::View {
+    pub fn load(&self) -> View {
         self.gate.view()
     }
 

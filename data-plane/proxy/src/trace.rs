@@ -23,6 +23,8 @@ pub struct Trace {
     pub traceparent: HeaderValue,
     /// Passed on as it came.
     pub tracestate: Option<HeaderValue>,
+    /// The same whenever the same request is sent anew, for upstreams that know such keys.
+    pub idempotency_key: Option<HeaderValue>,
 }
 
 impl Trace {
@@ -45,7 +47,8 @@ impl Trace {
             .get(TRACEPARENT)
             .and_then(parse_traceparent)
             .and_then(|_| headers.get(TRACESTATE).cloned());
-        Self { request_id, trace_id, traceparent: ascii(&traceparent), tracestate }
+        let traceparent = ascii(&traceparent);
+        Self { request_id, trace_id, traceparent, tracestate, idempotency_key: None }
     }
 
     /// The request id as text.

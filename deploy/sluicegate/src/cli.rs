@@ -97,6 +97,9 @@ pub(crate) enum Verb {
     /// Show where limits stand; give single subjects other amounts
     #[command(subcommand)]
     Limit(verbs::limit::LimitVerb),
+    /// Show requests that are kept for later, and cancel them
+    #[command(subcommand)]
+    Deferred(verbs::deferred::DeferredVerb),
     /// Show what was used: tokens, units and cost
     Usage(verbs::usage::UsageArgs),
     /// Run an OpenAI-compatible provider for trying things out

@@ -2,6 +2,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod completions;
+pub(crate) mod deferred;
 pub(crate) mod degrade;
 pub(crate) mod delete;
 pub(crate) mod demo_upstream;
@@ -50,6 +51,7 @@ pub(crate) async fn run(verb: Verb) -> Result<(), Failure> {
         Verb::KeyPool(verb) => Box::pin(key_pool::run(verb)).await,
         Verb::Degrade(verb) => Box::pin(degrade::run(verb)).await,
         Verb::Limit(verb) => Box::pin(limit::run(verb)).await,
+        Verb::Deferred(verb) => Box::pin(deferred::run(verb)).await,
         Verb::Usage(args) => Box::pin(usage::run(args)).await,
         Verb::DemoUpstream(args) => Box::pin(demo_upstream::run(args)).await,
         Verb::Completions(args) => completions::run(args),

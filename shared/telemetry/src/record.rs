@@ -38,13 +38,14 @@ pub struct AccessRecord {
     /// The model name as the caller spelt it, capped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// `chat`, `completions`, `embeddings`, `models`, `classify` for a question of our own about where a
-    /// task goes, or `other`.
+    /// `chat`, `completions`, `embeddings`, `models`, `deferred` for what was kept for later, `classify`
+    /// for a question of our own about where a task goes, or `other`.
     pub endpoint: &'static str,
     pub stream: bool,
     /// HTTP status sent to the caller; 499 when the caller left before there was one.
     pub status: u16,
-    /// What became of the request: `success`, `client_cancelled`, `rejected`, or an upstream outcome.
+    /// What became of the request: `success`, `client_cancelled`, `rejected`, `deferred` (kept for
+    /// later), or an upstream outcome.
     pub outcome: &'static str,
     /// Code of the error the caller saw, when it saw one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,6 +77,9 @@ pub struct AccessRecord {
     /// Names of the tools that were taken out of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stripped_tools: Vec<String>,
+    /// Id of the request that was kept for later, run, fetched or cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deferred: Option<String>,
     /// Every attempt, in order.
     pub attempts: Vec<AttemptRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]

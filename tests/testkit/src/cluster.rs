@@ -83,9 +83,11 @@ impl CliOutput {
 pub struct Builder {
     etcd: bool,
     redis: bool,
+    durable_redis: bool,
     control_planes: usize,
     data_planes: usize,
     data_plane_arguments: Vec<String>,
+    control_plane_arguments: Vec<String>,
     fault_links: bool,
     redis_variables: Vec<(String, String)>,
     control_plane_variables: Vec<(String, String)>,
@@ -106,6 +108,13 @@ impl Builder {
     #[must_use]
     pub fn redis(mut self) -> Self {
         self.redis = true;
+        self
+    }
+
+    /// As [`Self::redis`]; what it has said outlives a kill.
+    #[must_use]
+    pub fn durable_redis(mut self) -> Self {
+        self.durable_redis = true;
         self
     }
 
@@ -150,6 +159,13 @@ impl Builder {
         self
     }
 
+    /// A further argument for every control plane.
+    #[must_use]
+    pub fn control_plane_argument(mut self, argument: &str) -> Self {
+        self.control_plane_arguments.push(argument.into());
+        self
+    }
+
     /// Puts a [`FaultProxy`] into every connection between the parts.
     #[must_use]
     pub fn fault_links(mut self) -> Self {
@@ -173,7 +189,9 @@ impl Builder {
         if self.etcd {
             cluster.etcd = Some(Etcd::start(cluster.folder.path()).await?);
         }
-        if self.redis {
+        if self.durable_redis {
+            cluster.redis = Some(Redis::start_durable(cluster.folder.path()).await?);
+        } else if self.redis {
             let folder = cluster.folder.path();
             cluster.redis = Some(Redis::start_with(folder, &self.redis_variables).await?);
         }
@@ -185,9 +203,11 @@ impl Builder {
             let (name, folder) = (format!("control-plane-{i}"), cluster.folder.path());
             let redis = cluster.redis.as_ref().map(Redis::client);
             let stores = Stores { etcd: store, redis };
-            let variables = &self.control_plane_variables;
+            let (arguments, variables) =
+                (&self.control_plane_arguments, &self.control_plane_variables);
             let started =
-                ControlPlane::start_with(&name, stores, variables, &seal_key, folder).await?;
+                ControlPlane::start_as(&name, stores, arguments, variables, &seal_key, folder);
+            let started = started.await?;
             cluster.control_planes.push(started);
         }
         for i in 0..self.data_planes {

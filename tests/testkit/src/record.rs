@@ -17,6 +17,7 @@ pub struct AccessRecord {
     pub status: Option<u16>,
     pub outcome: String,
     pub finish_reason: Option<String>,
+    pub deferred: Option<String>,
     pub attempts: Vec<Attempt>,
     pub usage: Option<Usage>,
     pub latency_ms: Latency,

@@ -1,6 +1,7 @@
 //! Deferred requests over the wire, on the embedded store.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -13,7 +14,7 @@ use axum::{
     routing::post,
 };
 use sluicegate_control_core::deferred::webhook::{Allowed, Endpoint};
-use sluicegate_proto::deferred::v1 as pb;
+use sluicegate_proto::{admin::v1 as admin_pb, deferred::v1 as pb};
 use sluicegate_telemetry::task;
 use tokio::{
     net::TcpListener,
@@ -308,4 +309,60 @@ async fn b2_queues_are_counted() {
         }
     };
     timeout(Duration::from_secs(15), counted).await.expect("they are counted");
+}
+
+#[tokio::test]
+async fn b2_operators_see_all_and_nothing_of_what_is_in_them() {
+    let served = Served::new().await;
+    let mut deferred = served.deferred(Some(NODE)).await;
+    let mut admin = served.admin().await;
+    let mut ids = BTreeSet::new();
+    for n in 0..7 {
+        let queue = if n == 0 { "p" } else { "q" };
+        ids.insert(put(&mut deferred, request(queue)).await.id);
+    }
+    let first = claimed(&mut deferred, "1", "p").await.remove(0).id;
+    finish(&mut deferred, &first, 1, "the answer").await;
+
+    let mut list = async |request: admin_pb::ListDeferredRequest| {
+        let (mut found, mut token) = (BTreeSet::new(), String::new());
+        loop {
+            let request = admin_pb::ListDeferredRequest {
+                page_size: 2,
+                page_token: std::mem::take(&mut token),
+                ..request.clone()
+            };
+            let page = soon(admin.list_deferred(request)).await.unwrap().into_inner();
+            let text = format!("{page:?}");
+            assert!(!text.contains("wrote") && !text.contains("noted"), "{text}");
+            found.extend(page.requests.into_iter().map(|one| one.id));
+            token = page.next_page_token;
+            if token.is_empty() {
+                return found;
+            }
+        }
+    };
+    assert_eq!(list(admin_pb::ListDeferredRequest::default()).await, ids);
+    let of_model = admin_pb::ListDeferredRequest { model: "p".into(), ..Default::default() };
+    assert_eq!(list(of_model).await, [first.clone()].into());
+    let state = pb::State::Waiting.into();
+    let waiting = list(admin_pb::ListDeferredRequest { state, ..Default::default() }).await;
+    assert_eq!(waiting.len(), 6);
+
+    let get = admin_pb::GetDeferredRequest { id: first.clone() };
+    let found = soon(admin.get_deferred(get)).await.unwrap().into_inner();
+    assert_eq!((found.state(), found.status, found.attempt), (pb::State::Done, 200, 1));
+    assert_eq!((found.caller, &*found.model), (caller("t", "k"), "p"));
+    let last = waiting.last().unwrap().clone();
+    for (id, expected) in [(last, true), (first, false)] {
+        let cancel = admin_pb::CancelDeferredRequest { id };
+        let reply = soon(admin.cancel_deferred(cancel)).await.unwrap().into_inner();
+        assert_eq!(reply.cancelled, expected);
+    }
+    let unknown = admin_pb::GetDeferredRequest { id: "def_0".into() };
+    assert_eq!(soon(admin.get_deferred(unknown)).await.unwrap_err().code(), Code::NotFound);
+    let bad = admin_pb::ListDeferredRequest { page_token: "?".into(), ..Default::default() };
+    assert_eq!(soon(admin.list_deferred(bad)).await.unwrap_err().code(), Code::InvalidArgument);
+    let much = admin_pb::ListDeferredRequest { page_size: 501, ..Default::default() };
+    assert_eq!(soon(admin.list_deferred(much)).await.unwrap_err().code(), Code::InvalidArgument);
 }

@@ -47,6 +47,11 @@ pub(crate) fn id(store: &'static str, id: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Refuses what is no place in a list.
+pub(crate) fn page(store: &'static str, from: &str) -> Result<(), StoreError> {
+    if from.is_empty() { Ok(()) } else { id(store, from) }
+}
+
 /// Refuses a result that is too large.
 pub(crate) fn result(limits: &DeferredLimits, length: usize) -> Result<(), StoreError> {
     size("the result of a job", length, limits.result_bytes)

@@ -7,7 +7,7 @@ pub(crate) use self::jobs::Change;
 use self::jobs::Jobs;
 use super::{
     Bound, Cancelled, Claim, DeferredLimits, DeliveryOutcome, Finished, Held, Job, JobState,
-    MAX_STEP_MS, Put, QueueCount, check, record::Record,
+    Listed, MAX_LIST_JOBS, MAX_STEP_MS, Page, Put, QueueCount, check, record::Record,
 };
 
 /// Jobs whose time came that one operation sees to, beside what it is for.
@@ -291,6 +291,27 @@ impl Engine {
             age_ms: now_ms.saturating_sub(record.created_ms),
             left_ms: record.end_ms.saturating_sub(now_ms),
         })
+    }
+
+    /// The jobs whose ids follow this one.
+    pub fn list(&self, after: &str, most: usize, now_ms: u64) -> Page {
+        let most = most.clamp(1, MAX_LIST_JOBS);
+        let mut rest: Vec<_> = self.jobs.all.iter().filter(|(id, _)| id.as_str() > after).collect();
+        rest.sort_unstable_by_key(|(id, _)| *id);
+        let more = rest.len() > most;
+        rest.truncate(most);
+        let listed = |(id, record): (&String, &Record)| Listed {
+            id: id.clone(),
+            owner: record.owner.clone(),
+            queue: record.queue.clone(),
+            state: record.state,
+            attempt: record.attempt,
+            age_ms: now_ms.saturating_sub(record.created_ms),
+            left_ms: record.end_ms.saturating_sub(now_ms),
+        };
+        let jobs: Vec<Listed> = rest.into_iter().map(listed).collect();
+        let next = jobs.last().filter(|_| more).map(|last| last.id.clone());
+        Page { jobs, next }
     }
 
     /// Ends that are to be delivered now.

@@ -18,7 +18,7 @@ use crate::{
     StoreError,
     deferred::{
         Cancelled, Claim, Claimed, Deferred, DeferredError, DeferredLimits, Delivery,
-        DeliveryOutcome, Finished, Held, Job, JobState, JobStatus, Kept, MAX_STEP_MS, Put,
+        DeliveryOutcome, Finished, Held, Job, JobState, JobStatus, Kept, MAX_STEP_MS, Page, Put,
         QueueCount, check,
         engine::{Clock, Engine},
     },
@@ -287,6 +287,13 @@ impl Deferred for EmbeddedDeferred {
             }))
         })
         .await
+    }
+
+    async fn list(&self, from: &str, most: usize) -> Result<Page, DeferredError> {
+        check::page(NAME, from)?;
+        let from = from.to_owned();
+        self.blocking(move |desk| desk.simply(|engine, now_ms| engine.list(&from, most, now_ms)))
+            .await
     }
 
     async fn claim_deliveries(

@@ -19,7 +19,8 @@ use crate::{
     StoreError,
     deferred::{
         Bound, Cancelled, Claim, Claimed, Deferred, DeferredError, DeferredLimits, Delivery,
-        DeliveryOutcome, Finished, Held, Job, JobStatus, Kept, Put, QueueCount, check,
+        DeliveryOutcome, Finished, Held, Job, JobStatus, Kept, MAX_LIST_JOBS, Page, Put,
+        QueueCount, check,
     },
 };
 
@@ -172,6 +173,16 @@ impl Deferred for RedisDeferred {
         let Some(standing) = found.into_iter().next() else { return Ok(None) };
         let status = calls::status(id, standing);
         status.map(Some).ok_or_else(|| unexpected("a deferred request").into())
+    }
+
+    async fn list(&self, from: &str, most: usize) -> Result<Page, DeferredError> {
+        check::page(NAME, from)?;
+        let command = calls::list(&self.link.scripts.deferred, &self.keys)
+            .arg(if from.is_empty() { "0" } else { from })
+            .arg(most.clamp(1, MAX_LIST_JOBS))
+            .take();
+        let (next, found): (String, Vec<calls::Row>) = self.ask(command).await?;
+        calls::page(next, found).ok_or_else(|| unexpected("a list of deferred requests").into())
     }
 
     async fn claim_deliveries(

@@ -27,9 +27,9 @@ impl Scripts {
         }
     }
 
-    pub(super) fn all(&self) -> [&Script; 10] {
-        let DeferredScripts { put, claim, change, look, deliver } = &self.deferred;
+    pub(super) fn all(&self) -> [&Script; 11] {
+        let DeferredScripts { put, claim, change, look, list, deliver } = &self.deferred;
         let Self { lease, count, cells, epoch, rights, deferred: _ } = self;
-        [lease, count, cells, epoch, rights, put, claim, change, look, deliver]
+        [lease, count, cells, epoch, rights, put, claim, change, look, list, deliver]
     }
 }

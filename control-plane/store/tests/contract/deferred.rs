@@ -17,6 +17,7 @@ macro_rules! for_every_promise_of_deferred {
             suite::b2_jobs_and_results_expire,
             suite::b2_ends_are_delivered_until_somebody_has_them,
             suite::b2_bounds_are_named,
+            suite::b2_all_jobs_are_listed_page_by_page,
             suite::names_that_cannot_be_kept_are_refused,
             suite::two_claimers_never_get_the_same_job,
             suite::jobs_outlive_the_process,

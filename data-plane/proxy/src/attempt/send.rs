@@ -4,7 +4,7 @@ use std::{error::Error, sync::atomic::Ordering, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::connect::capture_connection;
@@ -29,6 +29,8 @@ const ERROR_BODY: Duration = Duration::from_secs(2);
 
 const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("sluicegate/", env!("CARGO_PKG_VERSION")));
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The head of a 2xx answer, and its body still to come.
 #[derive(Debug)]
@@ -157,6 +159,12 @@ impl Outgoing<'_> {
             headers.append(name, value.clone());
         }
         self.trace.inject(headers);
+        // OpenAI's own clients send it. Servers that do not know it pass over it.
+        if provider.dialect.name() == "openai-chat"
+            && let Some(key) = &self.trace.idempotency_key
+        {
+            headers.insert(IDEMPOTENCY_KEY, key.clone());
+        }
         if let Some(credential) = self.credential {
             credential.signer.sign(&mut request, body, deadline).await?;
         }

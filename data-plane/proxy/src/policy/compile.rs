@@ -173,6 +173,7 @@ fn build(
         match resource {
             Resource::ApiKey(spec) => {
                 if let Some(hash) = spec.hash {
+                    policy.by_key_name.insert(spec.name.clone(), hash);
                     policy.callers.insert(hash, Arc::new(caller(spec, &tenants)));
                 }
             }

@@ -8,6 +8,7 @@ use sluicegate_model::secret::Secret;
 use sluicegate_proto::policy::v1::NodeIdentity;
 use sluicegate_proxy::{
     Gateway,
+    deferred::{Deferred, Runner},
     estimate::Learned,
     levels::{Levels, LevelsClient, Teller, TimedOut},
     media::Fetcher,
@@ -197,6 +198,7 @@ impl DataPlane {
             incarnation,
         };
         let degrading = LevelsClient::start(teller, &endpoints, &token);
+        let deferred = Deferred::new(&endpoints, &token, node_id.clone(), metrics.clone());
         let reporting = Reporting::start(&log, recovered, &endpoints, &token, node_id);
         let gateway = Arc::new(Gateway {
             fetcher: Fetcher::default(),
@@ -207,6 +209,7 @@ impl DataPlane {
             learned: Learned::default(),
             usage: log.clone(),
             reporter: Reporter { sink, metrics: metrics.clone(), timed_out },
+            deferred,
             max_body: args.max_body_bytes,
             cut: CancellationToken::new(),
             levels,
@@ -225,8 +228,9 @@ impl DataPlane {
             Ops { metrics, status: status.clone(), quota: quota.clone(), draining: stop.clone() };
         task::spawn("ops", ops::serve(self.ops, ops, ops_stop.clone()));
         let drain = Duration::from_millis(args.drain_ms);
+        let runner = Runner::start(gateway.clone(), stop.clone(), drain);
         let serving = task::spawn("traffic", async move {
-            server::serve(self.traffic, gateway, drain, stop).await;
+            tokio::join!(server::serve(self.traffic, gateway, drain, stop), runner.ended());
             // What was used last is written down, and sent as far as there is time.
             tokio::join!(quota.hand_back(LAST_REPORT), log.flush(LAST_REPORT));
             drop((sync, watching, guarding, exchange, pooling, degrading, reporting));

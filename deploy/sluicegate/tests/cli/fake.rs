@@ -57,6 +57,10 @@ pub(crate) struct State {
     pub(crate) pool_set: Vec<SetPoolStateRequest>,
     /// What is told of degradations.
     pub(crate) degradations: DegradeStatusReply,
+    /// Deferred requests, two on a page; what was asked, and ids that were cancelled.
+    pub(crate) deferred: Vec<DeferredRequest>,
+    pub(crate) deferred_asked: Vec<ListDeferredRequest>,
+    pub(crate) deferred_cancelled: Vec<String>,
     /// What each probe tells, and what was asked.
     pub(crate) probe: Vec<Result<ProbeEvent, Status>>,
     pub(crate) probes_asked: Vec<ProbeRequest>,
@@ -436,4 +440,45 @@ impl Admin for Fake {
         state.pool_set.push(request);
         Ok(Response::new(SetPoolStateReply { status, cleared: 1, durable: true }))
     }
+
+    async fn list_deferred(
+        &self,
+        request: Request<ListDeferredRequest>,
+    ) -> Result<Response<ListDeferredReply>, Status> {
+        let mut state = self.state();
+        let request = request.into_inner();
+        let from: usize = request.page_token.parse().unwrap_or(0);
+        state.deferred_asked.push(request);
+        let requests = state.deferred.iter().skip(from).take(2).cloned().collect();
+        let more = from + 2 < state.deferred.len();
+        let next_page_token = if more { (from + 2).to_string() } else { String::new() };
+        Ok(Response::new(ListDeferredReply { requests, next_page_token }))
+    }
+
+    async fn get_deferred(
+        &self,
+        request: Request<GetDeferredRequest>,
+    ) -> Result<Response<DeferredRequest>, Status> {
+        let id = request.into_inner().id;
+        let found = self.state().deferred.iter().find(|one| one.id == id).cloned();
+        found.map(Response::new).ok_or_else(|| no_deferred(id))
+    }
+
+    async fn cancel_deferred(
+        &self,
+        request: Request<CancelDeferredRequest>,
+    ) -> Result<Response<CancelDeferredReply>, Status> {
+        let id = request.into_inner().id;
+        let mut state = self.state();
+        let found = state.deferred.iter().find(|one| one.id == id);
+        let found = found.ok_or_else(|| no_deferred(id.clone()))?;
+        let cancelled = found.status == 0;
+        state.deferred_cancelled.push(id);
+        Ok(Response::new(CancelDeferredReply { cancelled }))
+    }
+}
+
+fn no_deferred(id: String) -> Status {
+    let details = ErrorDetails::with_resource_info("deferred", id, "", "");
+    Status::with_error_details(Code::NotFound, "there is no such deferred request", details)
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod change;
+mod deferred;
 mod degrade;
 mod fake;
 mod key_pool;

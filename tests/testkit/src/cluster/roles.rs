@@ -43,9 +43,21 @@ impl ControlPlane {
         seal_key: &Path,
         folder: &Path,
     ) -> anyhow::Result<Self> {
+        Self::start_as(name, stores, &[], variables, seal_key, folder).await
+    }
+
+    /// As [`Self::start_with`], with further arguments.
+    pub async fn start_as(
+        name: &str,
+        stores: Stores,
+        arguments: &[String],
+        variables: &Variables,
+        seal_key: &Path,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
         let binary = gateway_binary()?;
         let (state, id, seal_key) = (folder.join(name), name.to_owned(), seal_key.to_owned());
-        let variables = variables.to_vec();
+        let (arguments, variables) = (arguments.to_vec(), variables.to_vec());
         let command = move |ports: &[SocketAddr]| {
             let mut command = gateway(&binary, &["control-plane"]);
             command
@@ -55,6 +67,7 @@ impl ControlPlane {
                 .arg(&state)
                 .arg("--seal-key-file")
                 .arg(&seal_key)
+                .args(&arguments)
                 .envs(variables.clone());
             if let Some(etcd) = stores.etcd {
                 command.args(["--etcd", &url(etcd)]);

@@ -82,7 +82,8 @@ impl Redis {
         let command = move |ports: &[SocketAddr]| {
             let mut command = Command::new("redis-server");
             command
-                .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", append])
+                .args(["--bind", "127.0.0.1", "--save", ""])
+                .args(["--appendonly", append, "--appendfsync", "always"])
                 .args(["--port", &ports[0].port().to_string()])
                 .arg("--dir")
                 .arg(&directory)

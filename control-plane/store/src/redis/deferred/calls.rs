@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use crate::{
     deferred::{
-        Claim, Claimed, DeferredLimits, Delivery, Job, JobState, JobStatus, MAX_CLAIM_JOBS,
-        MAX_STEP_MS, QueueCount, check,
+        Claim, Claimed, DeferredLimits, Delivery, Job, JobState, JobStatus, Listed, MAX_CLAIM_JOBS,
+        MAX_STEP_MS, Page, QueueCount, check,
         engine::MAX_DUE,
         record::{SEPARATOR, state_of},
     },
@@ -25,6 +25,7 @@ pub(in crate::redis) struct DeferredScripts {
     pub(in crate::redis) claim: Script,
     pub(in crate::redis) change: Script,
     pub(in crate::redis) look: Script,
+    pub(in crate::redis) list: Script,
     pub(in crate::redis) deliver: Script,
 }
 
@@ -36,6 +37,7 @@ impl DeferredScripts {
             claim: script(include_str!("claim.lua")),
             change: script(include_str!("change.lua")),
             look: script(include_str!("look.lua")),
+            list: script(include_str!("list.lua")),
             deliver: script(include_str!("deliver.lua")),
         }
     }
@@ -92,6 +94,10 @@ pub(super) fn look(scripts: &DeferredScripts, keys: &[String; 8]) -> Cmd {
     call(&scripts.look, keys)
 }
 
+pub(super) fn list(scripts: &DeferredScripts, keys: &[String; 8]) -> Cmd {
+    call(&scripts.list, keys)
+}
+
 pub(super) fn deliver(scripts: &DeferredScripts, keys: &[String; 8]) -> Cmd {
     call(&scripts.deliver, keys)
 }
@@ -118,6 +124,18 @@ pub(super) fn status(id: &str, standing: Standing) -> Option<JobStatus> {
     let result = result_of(state, result);
     let id = id.to_owned();
     Some(JobStatus { id, owner, queue, state, attempt, ahead, age_ms, left_ms, meta, result })
+}
+
+/// Id, owner, queue, state, attempt, age, time left.
+pub(super) type Row = (String, String, String, String, u64, u64, u64);
+
+pub(super) fn page(next: String, found: Vec<Row>) -> Option<Page> {
+    let listed = |(id, owner, queue, letter, attempt, age_ms, left_ms): Row| {
+        let state = state(&letter)?;
+        Some(Listed { id, owner, queue, state, attempt, age_ms, left_ms })
+    };
+    let jobs: Option<Vec<Listed>> = found.into_iter().map(listed).collect();
+    Some(Page { jobs: jobs?, next: Some(next).filter(|next| next != "0") })
 }
 
 /// Id, attempt, age, state, note, result.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use sluicegate_store::deferred::{
-    Claim, Claimed, Deferred, DeferredLimits, Finished, Job, JobState, JobStatus, Put,
+    Claim, Claimed, Deferred, DeferredLimits, Finished, Job, JobState, JobStatus, Listed, Put,
 };
 use tokio::time::{sleep, timeout};
 
@@ -97,6 +97,19 @@ pub async fn finish(jobs: &dyn Deferred, id: &str, attempt: u64, result: &str) -
 
 pub async fn get(jobs: &dyn Deferred, id: &str) -> JobStatus {
     jobs.get(id).await.unwrap().expect("there is such a job")
+}
+
+/// All pages of the list.
+pub async fn list(jobs: &dyn Deferred, most: usize) -> Vec<Listed> {
+    let (mut all, mut from) = (Vec::new(), String::new());
+    loop {
+        let page = jobs.list(&from, most).await.unwrap();
+        all.extend(page.jobs);
+        match page.next {
+            Some(next) => from = next,
+            None => return all,
+        }
+    }
 }
 
 /// Waits until the job stands so.

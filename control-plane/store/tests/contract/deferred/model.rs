@@ -1,10 +1,12 @@
 //! Random operations on a store and on the engine alone: both must answer the same in everything that
 //! does not depend on time.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use fastrand::Rng;
 use sluicegate_store::deferred::{
-    Claim, Deferred, DeferredError, DeferredLimits, DeliveryOutcome, Job,
+    Claim, Deferred, DeferredError, DeferredLimits, DeliveryOutcome, Job, Listed,
     engine::{Engine, Standing},
 };
 
@@ -119,6 +121,12 @@ async fn agrees(jobs: &dyn Deferred, seed: u64, steps: usize) {
     let mut counts = jobs.counts().await.unwrap();
     counts.sort_by(|a, b| a.queue.cmp(&b.queue));
     assert_eq!(counts, engine.counts(), "seed {seed}");
+    let timeless = |listed: Vec<Listed>| -> BTreeMap<String, Listed> {
+        let one = |one: Listed| (one.id.clone(), Listed { age_ms: 0, left_ms: 0, ..one });
+        listed.into_iter().map(one).collect()
+    };
+    let expected = engine.list("", usize::MAX, 0).jobs;
+    assert_eq!(timeless(list(jobs, 5).await), timeless(expected), "seed {seed}");
 }
 
 /// Both say the same of one job, apart from how long it has been there.

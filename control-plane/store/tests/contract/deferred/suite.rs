@@ -46,6 +46,41 @@ pub async fn b2_a_job_is_kept_run_and_fetched<F: DeferredFixture>() {
     assert_eq!(jobs.claim_deliveries(9, LONG).await.unwrap(), [], "nobody wants to be told");
 }
 
+pub async fn b2_all_jobs_are_listed_page_by_page<F: DeferredFixture>() {
+    let f = F::start(LIMITS).await;
+    let jobs = f.jobs();
+    assert_eq!(list(jobs, 7).await, []);
+    // More than a store gives at once, whatever it is asked for.
+    let ids: BTreeSet<String> = (0..200).map(|n| format!("j{n:03}")).collect();
+    for id in &ids {
+        let queue = if id.as_str() < "j100" { "p" } else { "q" };
+        put(jobs, &Job { body: Bytes::new(), ..job(id, queue) }).await;
+    }
+    claim(jobs, "1", "p", 2, LONG).await;
+    finish(jobs, "j001", 1, "answer").await;
+    jobs.cancel("j002").await.unwrap();
+    for most in [1, 7, 1_000] {
+        let listed = list(jobs, most).await;
+        let found: BTreeSet<String> = listed.iter().map(|one| one.id.clone()).collect();
+        assert_eq!(found, ids, "{most} at a time");
+        for one in &listed {
+            let state = match &*one.id {
+                "j000" => JobState::Running,
+                "j001" => JobState::Done,
+                "j002" => JobState::Cancelled,
+                _ => JobState::Waiting,
+            };
+            assert_eq!(one.state, state, "{one:?}");
+            let standing = get(jobs, &one.id).await;
+            assert_eq!((&one.owner, &one.queue), (&standing.owner, &standing.queue));
+            assert_eq!(one.attempt, standing.attempt, "{one:?}");
+            assert!(one.left_ms <= LONG && one.left_ms > LONG - 60_000, "{one:?}");
+        }
+    }
+    let bad = jobs.list("no page!", 9).await;
+    assert!(matches!(bad, Err(DeferredError::Store(StoreError::Refused { .. }))), "{bad:?}");
+}
+
 pub async fn b2_the_same_key_gives_the_same_id<F: DeferredFixture>() {
     let f = F::start(LIMITS).await;
     let jobs = f.jobs();
