@@ -3,7 +3,6 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use sluicegate_flow::{
@@ -13,9 +12,7 @@ use sluicegate_flow::{
 };
 use sluicegate_journal::clock::boottime_ms;
 use sluicegate_model::resource;
-use sluicegate_protocol::breaker::{
-    Count, Local, Rate, Rules, Settings, SlowAfter, Stalls, TargetKey,
-};
+use sluicegate_protocol::breaker::{Local, Rules, TargetKey};
 
 use super::{Target, Watcher, lock};
 
@@ -40,7 +37,7 @@ impl Targets {
     /// The provider's numbers make no breaker.
     pub fn of(&self, provider: &resource::Provider, model: &str) -> Result<Arc<Target>, String> {
         let key = TargetKey::new(&provider.name, model);
-        let rules = rules(&provider.breaker)
+        let rules = Rules::of(&provider.breaker)
             .map_err(|error| format!("provider/{}: breaker: {error}", provider.name))?;
         let capacity = capacity(&provider.capacity);
         let mut known = lock(&self.known);
@@ -73,44 +70,6 @@ impl Targets {
     pub fn tidy(&self) {
         lock(&self.known).retain(|_, target| Arc::strong_count(target) > 1);
     }
-}
-
-fn ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What policy says, in the breaker's terms.
-fn rules(spec: &resource::Breaker) -> Result<Arc<Rules>, String> {
-    let usual = Settings::default();
-    let settings = Settings {
-        off: spec.off,
-        failures_in_a_row: spec.consecutive_failures,
-        failure_rates: spec
-            .failure_rates
-            .iter()
-            .map(|rate| Rate {
-                window_ms: ms(rate.window),
-                ratio: rate.ratio,
-                min_requests: rate.min_requests,
-            })
-            .collect(),
-        slow_after: SlowAfter {
-            base_ms: ms(spec.slow.first_event),
-            per_1k_prompt_tokens_ms: ms(spec.slow.per_1k_tokens),
-        },
-        slow_rate: usual.slow_rate.map(|rate| Rate { ratio: spec.slow.ratio, ..rate }),
-        slow_in_a_row: Count { window_ms: ms(spec.slow.window), count: spec.slow.consecutive },
-        stalls: usual
-            .stalls
-            .filter(|_| spec.stalls > 0)
-            .map(|stalls| Stalls { count: spec.stalls, ..stalls }),
-        memory_errors: Count { count: spec.memory_errors, ..usual.memory_errors },
-        open_ms: ms(spec.open),
-        max_open_ms: ms(spec.max_open),
-        ramp: sluicegate_protocol::breaker::Ramp { step_ms: ms(spec.ramp_step), ..usual.ramp },
-        ..usual
-    };
-    settings.checked().map(Arc::new).map_err(|error| error.to_string())
 }
 
 fn capacity(spec: &resource::Capacity) -> capacity::Settings {
