@@ -14,6 +14,11 @@ const AUTH: &str = "auth/";
 /// Sealed by the key that every secret in the store is sealed with.
 pub(crate) const SEAL_CHECK: &str = "auth/seal-check";
 
+/// Held by the replica that decides for the fleet. Nothing below this prefix is configuration.
+pub(crate) const LEADER: &str = "fleet/leader";
+/// How targets stand, by a digest of their names.
+pub(crate) const BREAKER: &str = "fleet/breaker/";
+
 /// Key of one resource.
 pub(crate) fn resource(reference: &ResourceRef) -> String {
     format!("{RESOURCE}{reference}")

@@ -5,6 +5,7 @@
 mod apply;
 mod auth;
 mod concurrency;
+mod election;
 mod fixture;
 mod fleet;
 mod history;
