@@ -209,10 +209,14 @@ impl Election {
             };
             tokio::select! {
                 changed = terms.changed() => if changed.is_err() { return },
-                () = over => if self.present().is_none() {
-                    tracing::warn!("the leader's key could not be refreshed in time");
-                    self.set(None);
-                },
+                () = over => {
+                    let over = |term: &Option<Term>| {
+                        term.is_some_and(|term| term.until <= Instant::now())
+                    };
+                    if self.set_if(None, over) {
+                        tracing::warn!("the leader's key could not be refreshed in time");
+                    }
+                }
             }
         }
     }
@@ -269,8 +273,22 @@ impl Election {
     }
 
     fn set(&self, term: Option<Term>) {
-        self.term.send_replace(term);
-        let leads = term.is_some();
+        self.set_if(term, |_| true);
+    }
+
+    /// Sets it if what it is now is so. Both views change together.
+    fn set_if(&self, term: Option<Term>, wanted: impl Fn(&Option<Term>) -> bool) -> bool {
+        self.term.send_if_modified(|known| {
+            let set = wanted(known);
+            if set {
+                *known = term;
+                self.set_leads(term.is_some());
+            }
+            set
+        })
+    }
+
+    fn set_leads(&self, leads: bool) {
         let changed =
             self.leads.send_if_modified(|before| std::mem::replace(before, leads) != leads);
         if changed && leads {

@@ -7,7 +7,7 @@ mod watch;
 use std::sync::Arc;
 
 use sluicegate_control_core::{
-    Applier, CoreError, Desired, Fleet, History, Pool, quota::standing::Standing,
+    Applier, Breakers, CoreError, Desired, Fleet, History, Pool, quota::standing::Standing,
     usage::query::Totals,
 };
 use sluicegate_model::path::Path;
@@ -35,6 +35,7 @@ pub(crate) struct AdminService {
     pub(crate) standing: Arc<Standing>,
     pub(crate) totals: Arc<Totals>,
     pub(crate) pool: Arc<Pool>,
+    pub(crate) breakers: Arc<Breakers>,
     pub(crate) probes: Arc<Probes>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) replica_id: String,
@@ -185,6 +186,14 @@ impl Admin for AdminService {
         request: Request<pb::SetPoolStateRequest>,
     ) -> Result<Response<pb::SetPoolStateReply>, Status> {
         let reply = self.pool.set(request.into_inner()).await;
+        reply.map(Response::new).map_err(status::status)
+    }
+
+    async fn breaker_status(
+        &self,
+        request: Request<pb::BreakerStatusRequest>,
+    ) -> Result<Response<pb::BreakerStatusReply>, Status> {
+        let reply = self.breakers.status(&request.into_inner()).await;
         reply.map(Response::new).map_err(status::status)
     }
 

@@ -4,6 +4,7 @@
 mod admin;
 mod auth;
 mod deferred;
+mod health;
 mod http;
 mod ledger;
 mod metrics;

@@ -8,6 +8,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use sluicegate_control_core::{CoreError, Outcome};
+use sluicegate_protocol::breaker::State;
 use sluicegate_store::{StoreError, deferred::QueueCount};
 use sluicegate_telemetry::metric;
 
@@ -28,6 +29,7 @@ pub(crate) struct Metrics {
     data_planes: Gauge,
     store_up: Gauge,
     credentials: Family<CredentialLabels, Gauge>,
+    targets: Family<TargetLabels, Gauge>,
     deferred: Family<QueueLabels, Gauge>,
     /// Ends of deferred requests that callers' servers were told, by what came of it.
     pub(crate) webhooks: Family<[(&'static str, &'static str); 1], Counter>,
@@ -40,6 +42,13 @@ pub(crate) struct Metrics {
 struct CredentialLabels {
     credential: String,
     state: &'static str,
+}
+
+/// Labels of targets: names of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TargetLabels {
+    provider: String,
+    model: String,
 }
 
 /// Labels of queues: as many as have requests.
@@ -60,6 +69,8 @@ pub(crate) struct Levels {
     pub(crate) ledger: LedgerLevel,
     /// Each provider key with its state.
     pub(crate) credentials: Vec<(String, &'static str)>,
+    /// Each target, provider and model, with its state in the fleet.
+    pub(crate) targets: Vec<(String, String, State)>,
     /// Deferred requests.
     pub(crate) deferred: Vec<QueueCount>,
 }
@@ -79,6 +90,7 @@ impl Metrics {
             data_planes: Gauge::default(),
             store_up: Gauge::default(),
             credentials: Family::default(),
+            targets: Family::default(),
             deferred: Family::default(),
             webhooks: Family::default(),
             ledger: LedgerMetrics::default(),
@@ -87,6 +99,11 @@ impl Metrics {
             "credential_state",
             "1 for the state of each provider key",
             metrics.credentials.clone(),
+        );
+        metrics.registry.register(
+            "breaker_state",
+            "State of each target in the fleet: 0 closed, 1 suspect, 2 ramping, 3 half open, 4 open",
+            metrics.targets.clone(),
         );
         metrics.registry.register(
             "deferred_requests",
@@ -196,6 +213,11 @@ impl Metrics {
         self.credentials.clear();
         for (credential, state) in levels.credentials {
             self.credentials.get_or_create(&CredentialLabels { credential, state }).set(1);
+        }
+        self.targets.clear();
+        for (provider, model, state) in levels.targets {
+            let gauge = self.targets.get_or_create(&TargetLabels { provider, model });
+            gauge.set(state.number().into());
         }
         metric::render(&self.registry)
     }

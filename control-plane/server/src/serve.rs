@@ -5,7 +5,7 @@ use std::{future::Future, io, time::Duration};
 use sluicegate_control_core::Role;
 use sluicegate_proto::{
     FILE_DESCRIPTOR_SET, admin::v1::admin_server::AdminServer,
-    deferred::v1::deferred_server::DeferredServer,
+    deferred::v1::deferred_server::DeferredServer, health::v1::health_server::HealthServer,
     policy::v1::policy_stream_server::PolicyStreamServer, pool::v1::pool_server::PoolServer,
     quota::v1::quota_server::QuotaServer, usage::v1::usage_server::UsageServer,
 };
@@ -26,6 +26,7 @@ use crate::{
     admin::AdminService,
     auth::Guarded,
     deferred::DeferredService,
+    health::HealthService,
     http::{self, Health},
     policy::PolicyService,
     pool::PoolService,
@@ -41,17 +42,28 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_MESSAGE: usize = 4 << 20;
 /// How long stopping may take.
 const STOP: Duration = Duration::from_secs(5);
+/// How long the store may take to hear that this replica leads no more.
+const RESIGN: Duration = Duration::from_secs(1);
 
 type Admin = Guarded<AdminServer<AdminService>>;
 type Policy = Guarded<PolicyStreamServer<PolicyService>>;
 type Quota = Guarded<QuotaServer<QuotaService>>;
 type Pool = Guarded<PoolServer<PoolService>>;
+type Targets = Guarded<HealthServer<HealthService>>;
 type Deferred = Guarded<DeferredServer<DeferredService>>;
 type Usage = Guarded<UsageServer<UsageService>>;
 
 /// What health is told of, by name; the empty one is all of them.
-const SERVICES: [&str; 7] =
-    ["", Admin::NAME, Policy::NAME, Quota::NAME, Usage::NAME, Pool::NAME, Deferred::NAME];
+const SERVICES: [&str; 8] = [
+    "",
+    Admin::NAME,
+    Policy::NAME,
+    Quota::NAME,
+    Usage::NAME,
+    Pool::NAME,
+    Targets::NAME,
+    Deferred::NAME,
+];
 
 /// Certificate chain and private key, both in PEM.
 #[derive(Clone)]
@@ -114,6 +126,7 @@ impl ControlPlane {
             ledger: self.ledger.clone(),
             metrics: self.metrics.clone(),
             pool: self.pool.clone(),
+            breakers: self.breakers.clone(),
             deferred: self.deferred.clone(),
             replica_id: self.policy.replica_id.clone(),
             stopping: stopping.clone(),
@@ -126,13 +139,16 @@ impl ControlPlane {
                 http.await.map_err(ServeError::Http)
             },)
         };
-        tokio::select! {
+        let ended = tokio::select! {
             ended = both => ended.map(|((), ())| ()),
             () = overdue(&stopping) => {
                 tracing::warn!("calls did not end within {STOP:?} and were cut off");
                 Ok(())
             }
-        }
+        };
+        // Another replica need not wait until the leader's key ends by itself.
+        drop(timeout(RESIGN, self.election.resign()).await);
+        ended
     }
 
     async fn router(
@@ -148,6 +164,7 @@ impl ControlPlane {
             standing: self.standing.clone(),
             totals: self.totals.clone(),
             pool: self.pool.clone(),
+            breakers: self.breakers.clone(),
             probes: self.probes.clone(),
             metrics: self.metrics.clone(),
             replica_id: self.policy.replica_id.clone(),
@@ -172,6 +189,8 @@ impl ControlPlane {
         });
         let pool =
             PoolServer::new(PoolService { pool: self.pool.clone(), stopping: stopping.clone() });
+        let targets =
+            HealthServer::new(HealthService::new(self.breakers.clone(), stopping.clone()));
         let deferred =
             DeferredService { deferred: self.deferred.clone(), stopping: stopping.clone() };
         let most = deferred.max_message(MAX_MESSAGE);
@@ -185,6 +204,7 @@ impl ControlPlane {
             .send_compressed(CompressionEncoding::Zstd);
         let quota = quota.max_decoding_message_size(MAX_MESSAGE);
         let pool = pool.max_decoding_message_size(MAX_MESSAGE);
+        let targets = targets.max_decoding_message_size(MAX_MESSAGE);
         let usage = usage
             .max_decoding_message_size(MAX_MESSAGE)
             .accept_compressed(CompressionEncoding::Zstd);
@@ -215,6 +235,7 @@ impl ControlPlane {
             .add_service(Guarded::new(quota, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(usage, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(pool, self.auth.clone(), Role::Node))
+            .add_service(Guarded::new(targets, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(deferred, self.auth.clone(), Role::Node))
             .add_service(health)
             .add_service(reflection().build_v1().map_err(unreadable)?)

@@ -3,13 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use sluicegate_control_core::{
-    Applier, Auth, CoreError, Deferred, Desired, Fleet, History, Issued, LedgerClock, Limits, Pool,
-    Publication, Quota, Setback, Tokens, Usage, check_seal_key,
-    deferred::webhook::Allowed,
-    probe::Subjects,
-    quota::{expiry::OverrideExpiry, standing::Standing},
-    secrets::watch::SecretWatch,
-    usage::query::Totals,
+    Applier, Auth, Breakers, CoreError, Deferred, Desired, Election, Fleet, History, Issued,
+    LedgerClock, Limits, Pool, Publication, Quota, Setback, Tokens, Usage, check_seal_key,
+    deferred::webhook::Allowed, election::Timing, expiry::Expiry, probe::Subjects,
+    quota::standing::Standing, secrets::watch::SecretWatch, usage::query::Totals,
 };
 use sluicegate_model::{address::Network, seal::SealKey, secret::Secret};
 use sluicegate_protocol::policy::ServerConfig;
@@ -97,10 +94,12 @@ pub struct ControlPlane {
     pub(crate) usage: Arc<Usage>,
     pub(crate) totals: Arc<Totals>,
     pub(crate) pool: Arc<Pool>,
+    pub(crate) election: Arc<Election>,
+    pub(crate) breakers: Arc<Breakers>,
     pub(crate) probes: Arc<Probes>,
     pub(crate) deferred: Option<Arc<Deferred>>,
     _telling: Option<AbortOnDrop<()>>,
-    _tasks: [AbortOnDrop<()>; 6],
+    _tasks: [AbortOnDrop<()>; 8],
 }
 
 impl ControlPlane {
@@ -130,13 +129,16 @@ impl ControlPlane {
         let applier = Arc::new(Applier::new(store.clone(), desired.clone(), seal_key.clone()));
         let subjects = Subjects::new(desired.clone(), seal_key.clone());
         let secrets = SecretWatch::new(desired.clone(), applier.clone(), seal_key).start();
-        let expiry = OverrideExpiry::new(desired.clone(), applier.clone()).start();
+        let expiry = Expiry::new(desired.clone(), applier.clone()).start();
         let (limits, compiling) = Limits::start(&desired);
         let metrics = Arc::new(Metrics::new());
         let ledger: Arc<dyn Ledger> =
             Arc::new(Measured::new(config.ledger, metrics.ledger.clone()));
         let clock = Arc::new(LedgerClock::new(ledger.clone()));
         let (pool, keeping) = Pool::start(desired.clone(), ledger.clone());
+        let (election, electing) = Election::start(store.clone(), &replica_id, Timing::default());
+        let (breakers, breaking) =
+            Breakers::start(desired.clone(), store.clone(), ledger.clone(), election.clone());
         let telling = deferred.as_ref().map(|deferred| Teller::start(deferred.clone(), &metrics));
         let state = desired.snapshot();
         tracing::info!(
@@ -163,11 +165,13 @@ impl ControlPlane {
             usage: Arc::new(Usage::new(ledger.clone(), clock.clone())),
             totals: Arc::new(Totals::new(ledger.clone(), clock)),
             pool,
+            election,
+            breakers,
             probes: Arc::new(Probes::new(subjects, config.prober)),
             deferred,
             _telling: telling,
             ledger,
-            _tasks: [watching, publishing, secrets, expiry, compiling, keeping],
+            _tasks: [watching, publishing, secrets, expiry, compiling, keeping, electing, breaking],
         };
         Ok((control_plane, issued))
     }

@@ -197,6 +197,13 @@ impl Fleet {
         self.generation = self.generation.saturating_add(HEIR);
     }
 
+    /// Counts on from what was said before, also of targets that are closed.
+    pub fn heard_of(&mut self, generation: u64) {
+        if generation < MAX_GENERATION {
+            self.generation = self.generation.max(generation);
+        }
+    }
+
     /// Draws the conclusions; to be asked about twice a second, and at once after a report that tells
     /// of a change.
     pub fn tick(&mut self, now_ms: u64) -> Vec<Action> {

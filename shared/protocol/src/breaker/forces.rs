@@ -29,6 +29,11 @@ impl Forces {
         Self { of }
     }
 
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
     /// The force that is for a target at this time, in milliseconds since the Unix epoch.
     pub fn of(&self, target: &TargetKey, unix_ms: u64) -> Option<&Force> {
         let provider = target.provider.clone();
