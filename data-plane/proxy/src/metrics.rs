@@ -35,6 +35,27 @@ pub struct AttemptLabels {
     outcome: &'static str,
 }
 
+/// Labels of targets.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TargetName {
+    provider: String,
+    model: String,
+}
+
+impl TargetName {
+    fn of(target: &TargetKey) -> Self {
+        Self { provider: target.provider.clone(), model: target.model.clone() }
+    }
+}
+
+/// Labels of probes of the gateway's own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PingLabels {
+    provider: String,
+    model: String,
+    result: &'static str,
+}
+
 /// Labels of limits: names of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitLabels {
@@ -80,6 +101,8 @@ pub struct Metrics {
     attempts: Family<AttemptLabels, Counter>,
     credential_changes: Family<CredentialLabels, Counter>,
     breaker_changes: Family<TargetLabels, Counter>,
+    breaker_state: Family<TargetName, Gauge>,
+    breaker_probes: Family<PingLabels, Counter>,
     /// 1 while a control plane tells how provider keys stand.
     pub key_pool_connected: Gauge,
     tokens: Family<TokenLabels, Counter>,
@@ -129,6 +152,18 @@ impl Metrics {
         let first_event = Histogram::new(LATENCY_BUCKETS_S);
         let attempts = Family::default();
         let credential_changes = Family::default();
+        let breaker_state = Family::<TargetName, Gauge>::default();
+        registry.register(
+            "breaker_state",
+            "State of each target here: 0 closed, 1 suspect, 2 ramping, 3 half open, 4 open",
+            breaker_state.clone(),
+        );
+        let breaker_probes = Family::<PingLabels, Counter>::default();
+        registry.register(
+            "breaker_probes",
+            "Calls of the gateway's own that found out how a target does",
+            breaker_probes.clone(),
+        );
         let breaker_changes = Family::<TargetLabels, Counter>::default();
         registry.register(
             "breaker_changes",
@@ -282,6 +317,8 @@ impl Metrics {
             attempts,
             credential_changes,
             breaker_changes,
+            breaker_state,
+            breaker_probes,
             key_pool_connected,
             tokens,
             limit_refusals,
@@ -334,6 +371,24 @@ impl Metrics {
     pub fn attempted(&self, provider: &str, outcome: Outcome) {
         let labels = AttemptLabels { provider: provider.to_owned(), outcome: outcome.name() };
         self.attempts.get_or_create(&labels).inc();
+    }
+
+    /// How a target stands.
+    pub fn breaker_state(&self, target: &TargetKey, state: State) {
+        let gauge = self.breaker_state.get_or_create(&TargetName::of(target));
+        gauge.set(state.number().into());
+    }
+
+    /// A target was forgotten.
+    pub fn breaker_gone(&self, target: &TargetKey) {
+        self.breaker_state.remove(&TargetName::of(target));
+    }
+
+    /// Counts a probe of the gateway's own.
+    pub fn pinged(&self, target: &TargetKey, well: bool) {
+        let TargetName { provider, model } = TargetName::of(target);
+        let labels = PingLabels { provider, model, result: if well { "ok" } else { "failed" } };
+        self.breaker_probes.get_or_create(&labels).inc();
     }
 
     /// Counts a target whose breaker has come into a state.

@@ -28,6 +28,7 @@ use crate::{
     respond,
     route::{self, Choice, Load},
     settle::{Bill, settle, settle_failed},
+    target::Guard,
     trace::Trace,
     usage::UsageLog,
 };
@@ -46,6 +47,8 @@ pub struct Gateway {
     pub quota: Arc<Quota>,
     /// How provider keys stand.
     pub pool: Arc<Pool>,
+    /// Requests that kill what they are sent to.
+    pub guard: Arc<Guard>,
     /// What upstreams have reported before.
     pub learned: Learned,
     /// Where usage is written down.
@@ -133,12 +136,14 @@ impl Gateway {
         let load = load(&permit, &call, &head.headers);
         let plan = route::plan(&policy, &permit, endpoint, &self.pool, load)?;
         let mut limited = self.limit(&policy, &permit, &mut call, report).await?;
+        let suspect = self.guard.suspect(&permit.caller.shares_as, &call.model, &call.body);
         let asked = Asked {
             call: &call,
             trace,
             fetcher: &self.fetcher,
             group: &permit.model.group,
             once: policy.retries_are_off(),
+            suspect: &suspect,
         };
         let outcome = attempt::first_answer(plan, asked, &mut limited, report).await;
         match outcome {

@@ -20,7 +20,7 @@ use sluicegate_model::{
 
 pub use compile::{Compiled, Compiler};
 pub(crate) use compile::{credential, provider};
-use sluicegate_protocol::pool::Waits;
+use sluicegate_protocol::{breaker::Forces, pool::Waits};
 use sluicegate_telemetry::clock;
 use tokio::sync::watch;
 
@@ -45,6 +45,8 @@ pub struct Policy {
     pub limits: Limits,
     /// Until when nothing is tried again, by an operator's word: milliseconds since the Unix epoch.
     retries_off_until: Option<u64>,
+    /// What operators want of targets.
+    pub forces: Forces,
 }
 
 impl Policy {
