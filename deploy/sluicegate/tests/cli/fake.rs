@@ -55,6 +55,9 @@ pub(crate) struct State {
     pub(crate) pool: Vec<CredentialStatus>,
     pub(crate) pool_asked: Vec<PoolStatusRequest>,
     pub(crate) pool_set: Vec<SetPoolStateRequest>,
+    /// What is told of targets, and which were asked for.
+    pub(crate) breakers: BreakerStatusReply,
+    pub(crate) breakers_asked: Vec<String>,
     /// What each probe tells, and what was asked.
     pub(crate) probe: Vec<Result<ProbeEvent, Status>>,
     pub(crate) probes_asked: Vec<ProbeRequest>,
@@ -412,6 +415,15 @@ impl Admin for Fake {
         state.pool_asked.push(request.into_inner());
         let credentials = state.pool.clone();
         Ok(Response::new(PoolStatusReply { credentials, health: "ready".into() }))
+    }
+
+    async fn breaker_status(
+        &self,
+        request: Request<BreakerStatusRequest>,
+    ) -> Result<Response<BreakerStatusReply>, Status> {
+        let mut state = self.state();
+        state.breakers_asked.push(request.into_inner().target);
+        Ok(Response::new(state.breakers.clone()))
     }
 
     async fn set_pool_state(
