@@ -8,4 +8,5 @@
 
 mod breaker;
 mod faults;
+mod fleet;
 mod world;
