@@ -4,6 +4,7 @@
 
 mod apply;
 mod auth;
+mod breaker;
 mod concurrency;
 mod election;
 mod fixture;
