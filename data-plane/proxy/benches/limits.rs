@@ -109,6 +109,7 @@ fn limits(bench: &mut Criterion) {
             units: TokenRates::units(None, 1.0),
             prices: TokenRates::prices(None),
             patient: true,
+            deadline: None,
         };
         let mut taken = quota.reserve(&policy, &mut ask, false).await.expect("admitted");
         taken.settle(&Actual { requests: 1, tokens: 50, micro_units: 50, cost_nano: 0 });

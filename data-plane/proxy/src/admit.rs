@@ -24,6 +24,13 @@ pub struct Permit {
     pub upstream_name: String,
 }
 
+impl Permit {
+    /// Leave to call another model in its place.
+    pub fn to(&self, model: Arc<Model>) -> Self {
+        Self { caller: self.caller.clone(), upstream_name: model.name.clone(), model }
+    }
+}
+
 /// Admits a call.
 ///
 /// # Errors

@@ -25,6 +25,7 @@ pub mod ops;
 pub mod pipeline;
 pub mod policy;
 pub mod pool;
+pub mod pressure;
 pub mod probe;
 pub mod quota;
 pub mod refusal;

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::{
     admit::Permit,
     estimate::Sizes,
@@ -41,6 +43,8 @@ pub struct Limited<'a> {
     pub permit: &'a Permit,
     pub names: Names,
     pub sizes: Sizes,
+    /// When the caller stops waiting, if it says so.
+    pub deadline: Option<Instant>,
 }
 
 impl Limited<'_> {
@@ -70,8 +74,14 @@ impl Limited<'_> {
             credential: credential.map_or("", |credential| &credential.name),
         };
         let model = &self.permit.model;
-        let mut ask =
-            Ask { who, sizes: &mut self.sizes, units: model.units, prices: model.prices, patient };
+        let mut ask = Ask {
+            who,
+            sizes: &mut self.sizes,
+            units: model.units,
+            prices: model.prices,
+            patient,
+            deadline: self.deadline,
+        };
         self.quota.reserve(self.policy, &mut ask, choice.is_some()).await
     }
 }

@@ -10,6 +10,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
     registry::{Registry, Unit},
 };
+use sluicegate_flow::Class;
 use sluicegate_journal::{Numbers, clock::boottime_ms};
 use sluicegate_model::{Outcome, resource::limit::Dimension};
 use sluicegate_proto::policy::v1::LedgerStatus;
@@ -54,6 +55,18 @@ struct PingLabels {
     provider: String,
     model: String,
     result: &'static str,
+}
+
+/// Labels of tasks that were routed: models of the policy.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    model: String,
+    to: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClassLabels {
+    class: &'static str,
 }
 
 /// Labels of limits: names of the policy.
@@ -103,6 +116,9 @@ pub struct Metrics {
     breaker_changes: Family<TargetLabels, Counter>,
     breaker_state: Family<TargetName, Gauge>,
     breaker_probes: Family<PingLabels, Counter>,
+    routed: Family<RouteLabels, Counter>,
+    shed: Family<ClassLabels, Counter>,
+    pressure: Gauge<f64, AtomicU64>,
     /// 1 while a control plane tells how provider keys stand.
     pub key_pool_connected: Gauge,
     tokens: Family<TokenLabels, Counter>,
@@ -169,6 +185,20 @@ impl Metrics {
             "breaker_changes",
             "Times that a target's breaker came into a state",
             breaker_changes.clone(),
+        );
+        let routed = Family::<RouteLabels, Counter>::default();
+        registry.register("routed", "Tasks of a routed model, by where they went", routed.clone());
+        let shed = Family::<ClassLabels, Counter>::default();
+        registry.register(
+            "shed",
+            "Requests turned away because the process runs short",
+            shed.clone(),
+        );
+        let pressure = Gauge::default();
+        registry.register(
+            "pressure",
+            "How much of what the process can stand is used, from 0 to 1",
+            pressure.clone(),
         );
         let key_pool_connected = Gauge::default();
         let tokens = Family::default();
@@ -319,6 +349,9 @@ impl Metrics {
             breaker_changes,
             breaker_state,
             breaker_probes,
+            routed,
+            shed,
+            pressure,
             key_pool_connected,
             tokens,
             limit_refusals,
@@ -355,7 +388,9 @@ impl Metrics {
         let labels = RequestLabels { endpoint: record.endpoint, outcome: record.outcome, status };
         self.requests.get_or_create(&labels).inc();
         self.duration.observe(record.latency_ms.total / 1000.0);
-        if let Some(usage) = &record.usage {
+        let passed_over = record.route.iter().flat_map(|route| &route.passed_over);
+        let unused = passed_over.filter_map(|passed_over| passed_over.usage.as_ref());
+        for usage in record.usage.iter().chain(unused) {
             let estimated = if usage.estimated { "true" } else { "false" };
             for (kind, count) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
                 self.tokens.get_or_create(&TokenLabels { kind, estimated }).inc_by(count);
@@ -365,6 +400,22 @@ impl Metrics {
             self.cost.inc_by(cost);
             self.units.inc_by(units);
         }
+    }
+
+    /// Counts a task that went to a model.
+    pub fn routed(&self, model: &str, to: &str) {
+        let labels = RouteLabels { model: model.to_owned(), to: to.to_owned() };
+        self.routed.get_or_create(&labels).inc();
+    }
+
+    /// Counts a request that was turned away, since the process runs short.
+    pub fn shed(&self, class: Class) {
+        self.shed.get_or_create(&ClassLabels { class: class.name() }).inc();
+    }
+
+    /// How much of what the process can stand is used.
+    pub fn pressure(&self, share: f64) {
+        self.pressure.set(share);
     }
 
     /// Counts an attempt that ended.

@@ -19,8 +19,9 @@ use crate::{
     limited::{Limited, Names},
     media::Fetcher,
     models,
-    policy::{Current, Policy},
+    policy::{Caller, Current, Model, Policy},
     pool::Pool,
+    pressure::Watchman,
     quota::Quota,
     refusal::{DEADLINE, Refusal},
     relay::{Relay, Streams},
@@ -29,6 +30,7 @@ use crate::{
     route::{self, Choice, Load},
     settle::{Bill, settle, settle_failed},
     target::Guard,
+    tasks,
     trace::Trace,
     usage::UsageLog,
 };
@@ -45,6 +47,8 @@ pub struct Gateway {
     pub reporter: Reporter,
     /// What is held of the limits that the fleet shares.
     pub quota: Arc<Quota>,
+    /// What is turned away, so that the rest can be served.
+    pub watchman: Watchman,
     /// How provider keys stand.
     pub pool: Arc<Pool>,
     /// Requests that kill what they are sent to.
@@ -70,9 +74,17 @@ enum Answer {
 }
 
 /// An answer that has begun, and what its stages need to know of it.
-struct Answered {
-    opened: Opened,
+pub(crate) struct Answered {
+    pub(crate) opened: Opened,
     choice: Choice,
+}
+
+/// What is the same for all of a request's stages.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) trace: &'a Trace,
 }
 
 impl Gateway {
@@ -97,7 +109,7 @@ impl Gateway {
     fn respond(&self, answered: Answered, mut report: Report) -> Response<Body> {
         let Answered { opened, choice } = answered;
         match opened {
-            Opened::Whole(answer) => respond_whole(answer, &choice, report),
+            Opened::Whole(answer) => respond_whole(answer, report),
             Opened::Stream(stream) => {
                 report.first_event();
                 let head = stream_head(&mut report);
@@ -129,28 +141,79 @@ impl Gateway {
             }
             Wanted::Call(endpoint) => endpoint,
         };
+        self.watchman.admit(class(&caller, &head.headers))?;
         let body = accept::body(&head.headers, incoming, self.max_body).await?;
         let mut call = Call::parse(endpoint, body).map_err(Refusal::Invalid)?;
         note_call(report, &call);
-        let permit = admit::admit(&policy, caller, &call)?;
-        let load = load(&permit, &call, &head.headers);
-        let plan = route::plan(&policy, &permit, endpoint, &self.pool, load)?;
-        let mut limited = self.limit(&policy, &permit, &mut call, report).await?;
+        let mut permit = admit::admit(&policy, caller, &call)?;
+        let context = Context { policy: &policy, headers: &head.headers, trace };
+        let judge = tasks::stage::route(self, context, &mut permit, &call, report).await?;
+        let mut answered = self.ask(context, &permit, &mut call, report).await?;
+        if let Some(judge) = judge {
+            answered = self.improve(&judge, context, permit, &mut call, answered, report).await;
+        }
+        Ok(Answer::Call(Box::new(answered)))
+    }
+
+    /// Asks the model of the permit for an answer. Whole answers are settled then.
+    ///
+    /// # Errors
+    /// What stood in the way; nothing is owed then.
+    pub(crate) async fn ask(
+        &self,
+        context: Context<'_>,
+        permit: &Permit,
+        call: &mut Call,
+        report: &mut Report,
+    ) -> Result<Answered, Refusal> {
+        let policy = context.policy;
+        let load = load(permit, call, context.headers);
+        let plan = route::plan(policy, permit, call.endpoint, &self.pool, load)?;
+        let mut limited = self.limit(policy, permit, call, report).await?;
         let suspect = self.guard.suspect(&permit.caller.shares_as, &call.model, &call.body);
         let asked = Asked {
-            call: &call,
-            trace,
+            call,
+            trace: context.trace,
             fetcher: &self.fetcher,
             group: &permit.model.group,
-            once: policy.retries_are_off(),
+            once: policy.retries_are_off() || !self.watchman.may_retry(),
             suspect: &suspect,
         };
-        let outcome = attempt::first_answer(plan, asked, &mut limited, report).await;
-        match outcome {
-            Ok((opened, choice)) => Ok(Answer::Call(Box::new(Answered { opened, choice }))),
+        match attempt::first_answer(plan, asked, &mut limited, report).await {
+            Ok((mut opened, choice)) => {
+                if let Opened::Whole(answer) = &mut opened {
+                    conclude(answer, &choice, report);
+                }
+                Ok(Answered { opened, choice })
+            }
             Err(refusal) => {
                 settle_failed(report, refusal.blame());
                 Err(refusal)
+            }
+        }
+    }
+
+    /// Lets stronger models answer as long as the answer is not good enough. A poor one is better than
+    /// none.
+    async fn improve(
+        &self,
+        judge: &Model,
+        context: Context<'_>,
+        mut permit: Permit,
+        call: &mut Call,
+        mut answered: Answered,
+        report: &mut Report,
+    ) -> Answered {
+        loop {
+            let before = report.record.route.clone();
+            let better = tasks::stage::better(judge, context, &permit, call, &answered, report);
+            let Some(next) = better else { return answered };
+            match self.ask(context, &next, call, report).await {
+                Ok(better) => (answered, permit) = (better, next),
+                Err(_) => {
+                    tasks::stage::undo(report, before);
+                    return answered;
+                }
             }
         }
     }
@@ -175,7 +238,8 @@ impl Gateway {
         let sizes =
             Sizes::of(call, upstream_name, model.tokenizer, model.output_cap, &stats, precise);
         let names = Names::of(permit, report);
-        let mut limited = Limited { quota: &self.quota, policy, permit, names, sizes };
+        let deadline = report.deadline();
+        let mut limited = Limited { quota: &self.quota, policy, permit, names, sizes, deadline };
         let reservation = limited.reserve(None, true).await.map_err(Refusal::Limited)?;
         call.send_cap = limited.sizes.cap_to_send();
         report.standings = reservation.standings;
@@ -187,8 +251,6 @@ impl Gateway {
 /// How much a request is, as far as its size tells, and whose.
 fn load(permit: &Permit, call: &Call, headers: &HeaderMap) -> Load {
     let caller = &permit.caller;
-    let wanted = headers.get(PRIORITY).and_then(|value| Priority::parse(value.to_str().ok()?));
-    let priority = wanted.map_or(caller.priority, |wanted| wanted.max(caller.priority));
     let prompt_tokens = call.rough_prompt_tokens();
     let head = || call.member("messages").map_or(&call.body[..], |(_, messages)| messages);
     Load {
@@ -197,12 +259,18 @@ fn load(permit: &Permit, call: &Call, headers: &HeaderMap) -> Load {
         prefix: if permit.model.group.choosing.by_prefix() { prefix_of(head()) } else { 0 },
         tenant: caller.shares_as.clone(),
         weight: caller.weight,
-        class: match priority {
-            Priority::Critical => Class::Critical,
-            Priority::Interactive => Class::Interactive,
-            Priority::Default => Class::Default,
-            Priority::Batch => Class::Batch,
-        },
+        class: class(caller, headers),
+    }
+}
+
+/// How urgent a request is: as its tenant's are, or less, if the caller says so.
+fn class(caller: &Caller, headers: &HeaderMap) -> Class {
+    let wanted = headers.get(PRIORITY).and_then(|value| Priority::parse(value.to_str().ok()?));
+    match wanted.map_or(caller.priority, |wanted| wanted.max(caller.priority)) {
+        Priority::Critical => Class::Critical,
+        Priority::Interactive => Class::Interactive,
+        Priority::Default => Class::Default,
+        Priority::Batch => Class::Batch,
     }
 }
 
@@ -221,7 +289,7 @@ fn note_head(report: &mut Report, policy: &Policy, head: &http::request::Parts, 
     report.record.app = app.map(|app| app.chars().take(128).collect());
 }
 
-fn note_caller(report: &mut Report, caller: &crate::policy::Caller) {
+fn note_caller(report: &mut Report, caller: &Caller) {
     report.record.key = Some(caller.key.clone());
     report.record.tenant.clone_from(&caller.tenant);
     report.record.user.clone_from(&caller.user);
@@ -245,13 +313,11 @@ fn respond_models(list: bytes::Bytes, mut report: Report) -> Response<Body> {
     response
 }
 
-fn respond_whole(mut answer: WholeAnswer, choice: &Choice, mut report: Report) -> Response<Body> {
-    let proven = answer.finish_reason.is_some() || report.record.endpoint == "embeddings";
-    let outcome = if proven { Outcome::Success } else { Outcome::NoFinishReason };
-    report.first_event();
-    report.record.status = 200;
+/// A whole answer is there: what it costs, and what the record says of it.
+fn conclude(answer: &mut WholeAnswer, choice: &Choice, report: &mut Report) {
+    let outcome = outcome_of(answer, report);
     report.record.outcome = outcome.name();
-    report.record.finish_reason = answer.finish_reason;
+    report.record.finish_reason.clone_from(&answer.finish_reason);
     report.metrics().attempted(&choice.provider.name, outcome);
     if let Some(attempt) = report.record.attempts.last_mut() {
         attempt.outcome = outcome.name();
@@ -266,7 +332,19 @@ fn respond_whole(mut answer: WholeAnswer, choice: &Choice, mut report: Report) -
         let (usage, _) = bill.believed(None, answer.output_chars);
         answer.body = fill::into_answer(&answer.body, usage);
     }
-    settle(&mut report, answer.usage, answer.output_chars);
+    report.record.status = 200;
+    settle(report, answer.usage, answer.output_chars);
+}
+
+fn outcome_of(answer: &WholeAnswer, report: &Report) -> Outcome {
+    let proven = answer.finish_reason.is_some() || report.record.endpoint == "embeddings";
+    if proven { Outcome::Success } else { Outcome::NoFinishReason }
+}
+
+fn respond_whole(answer: WholeAnswer, mut report: Report) -> Response<Body> {
+    report.first_event();
+    report.record.outcome = outcome_of(&answer, &report).name();
+    report.record.status = 200;
     if answer.is_stream {
         return stream_head(&mut report).map(|()| Body::events(answer.body, report));
     }
@@ -290,6 +368,9 @@ fn head(report: &Report, content_type: &'static str) -> Response<()> {
     response.headers_mut().insert(respond::ATTEMPTS, attempts);
     respond::stand(response.headers_mut(), &report.standings);
     respond::dropped(response.headers_mut(), &report.dropped);
+    if let Some(route) = &report.record.route {
+        respond::route(response.headers_mut(), route);
+    }
     if let Some(fallback) = &report.record.fallback {
         respond::fallback(response.headers_mut(), fallback);
     }

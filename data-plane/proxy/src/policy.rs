@@ -11,7 +11,7 @@ use sluicegate_dialect::{Dialect, Endpoint, Place};
 use sluicegate_model::{
     Profile, TokenRates,
     resource::{
-        Fallback, LastResort, NamePattern, Priority, Retry, Timeouts,
+        Fallback, LastResort, NamePattern, Priority, Retry, Routing, Timeouts,
         model::{OutputCap, Tokenizer, WhenUnavailable},
         provider::BaseUrl,
     },
@@ -118,6 +118,8 @@ pub struct Model {
     pub targets: Vec<Target>,
     pub retry: Retry,
     pub fallback: Fallback,
+    /// Which models answer in its place, by what a request looks like.
+    pub routing: Option<Box<Routing>>,
     pub when_unavailable: WhenUnavailable,
     /// What its targets share.
     pub group: Arc<Group>,

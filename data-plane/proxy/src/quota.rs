@@ -9,6 +9,7 @@ mod acquire;
 mod client;
 mod facts;
 mod meter;
+mod pace;
 mod reservation;
 
 use std::{

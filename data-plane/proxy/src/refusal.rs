@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use http::StatusCode;
 use sluicegate_dialect::{Fault, InvalidCall, Unfit};
+use sluicegate_flow::pressure::Shed;
 use sluicegate_model::outcome::Blame;
 use sluicegate_protocol::{breaker::Refused, pool::Down};
 
-use crate::quota::LimitFacts;
+use crate::{quota::LimitFacts, tasks::BadChoice};
 
 /// Milliseconds from its arrival on that a caller waits for an answer to end.
 pub const DEADLINE: &str = "x-request-timeout-ms";
 
 /// Why a request was not answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Refusal {
     NotReady,
     NoSuchPath {
@@ -48,6 +49,8 @@ pub enum Refusal {
     ModelNotAllowed {
         model: String,
     },
+    /// The caller may not choose so which model answers.
+    BadRoute(BadChoice),
     /// The model has no target that serves this endpoint, or none with a usable key.
     NoTarget {
         model: String,
@@ -72,6 +75,8 @@ pub enum Refusal {
         provider: String,
         wait_ms: u64,
     },
+    /// The process cannot stand more; less urgent requests are turned away first.
+    Shed(Shed),
     /// A limit of ours refused.
     Limited(Box<LimitFacts>),
     /// What the request uses could not be written down.
@@ -237,6 +242,9 @@ impl Refusal {
                     ),
                 )
             },
+            Self::BadRoute(fault) => {
+                row(StatusCode::BAD_REQUEST, INVALID, "invalid_route", fault.to_string())
+            }
             Self::NoTarget { model, served: true, .. } => row(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "server_error",
@@ -274,6 +282,16 @@ impl Refusal {
                     format!(
                         "the model '{model}' is busy: its provider '{provider}' has as many requests under way as it takes"
                     ),
+                )
+            },
+            Self::Shed(shed) => Shown {
+                // Not all at once.
+                retry: Some(Duration::from_millis(1_000 + fastrand::u64(..2_000))),
+                ..row(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "server_error",
+                    "gateway_overloaded",
+                    format!("{shed}; try again later"),
                 )
             },
             Self::Limited(facts) => limit::refused(facts),

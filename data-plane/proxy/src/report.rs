@@ -17,6 +17,9 @@ use crate::{
     trace::Trace,
 };
 
+/// What became of a request whose caller left: so it stands until something else did.
+const LEFT: (&str, u16) = ("client_cancelled", 499);
+
 /// Where records and counts go.
 #[derive(Debug, Clone)]
 pub struct Reporter {
@@ -57,8 +60,8 @@ impl Report {
             trace_id: Some(trace.trace_id.clone()),
             client: client.map(|address| address.to_string()),
             endpoint: "other",
-            outcome: "client_cancelled",
-            status: 499,
+            outcome: LEFT.0,
+            status: LEFT.1,
             ..AccessRecord::default()
         });
         Self {
@@ -73,6 +76,25 @@ impl Report {
             reporter: reporter.clone(),
             posted: false,
         }
+    }
+
+    /// The record of a question of our own that has to do with this request.
+    pub fn aside(&self, trace: &Trace, id: String, endpoint: &'static str) -> Self {
+        let mut own = Self::begin(&self.reporter, trace, None);
+        own.record.request_id = id;
+        own.record.endpoint = endpoint;
+        own.record.policy_version = self.record.policy_version;
+        own.record.key.clone_from(&self.record.key);
+        own.record.tenant.clone_from(&self.record.tenant);
+        own.record.user.clone_from(&self.record.user);
+        own.record.app.clone_from(&self.record.app);
+        own
+    }
+
+    /// What came is not used: if the caller leaves now, it has got nothing.
+    pub fn unanswered(&mut self) {
+        self.record.outcome = LEFT.0;
+        self.record.status = LEFT.1;
     }
 
     /// The caller waits no longer than this from the arrival on.

@@ -7,13 +7,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 use sluicegate_dialect::{redact, sse::write_event};
 
-use sluicegate_telemetry::record::{FallbackRecord, LimitRecord};
+use sluicegate_telemetry::record::{FallbackRecord, LimitRecord, RouteRecord};
 
 use crate::{
     body::Body,
     quota::{LimitFacts, Standings, reset_text},
     refusal::{self, Refusal, Shown},
     report::Report,
+    tasks,
     trace::REQUEST_ID,
 };
 
@@ -93,6 +94,7 @@ impl Refusal {
             note_limit(&mut report, facts);
         }
         let attempts = report.record.attempts.len();
+        let taken = report.record.route.clone();
         let standings = match &self {
             Self::Limited(facts) => facts.standings,
             _ => report.standings,
@@ -112,6 +114,9 @@ impl Refusal {
         }
         if attempts > 0 {
             headers.insert(ATTEMPTS, HeaderValue::from(attempts));
+        }
+        if let Some(taken) = taken {
+            route(headers, &taken);
         }
         if let Self::MethodNotAllowed { allow } = self {
             headers.insert(header::ALLOW, HeaderValue::from_static(allow));
@@ -223,6 +228,13 @@ pub fn fallback(headers: &mut HeaderMap, fallback: &FallbackRecord) {
     if let Ok(model) = HeaderValue::from_str(&fallback.model) {
         headers.insert(MODEL, model);
         headers.insert(FALLBACK, HeaderValue::from_static(fallback.reason));
+    }
+}
+
+/// Which model the task went to, and what decided.
+pub fn route(headers: &mut HeaderMap, route: &RouteRecord) {
+    if let Ok(value) = HeaderValue::from_str(&tasks::shown(&route.model, &route.by)) {
+        headers.insert(tasks::HEADER, value);
     }
 }
 

@@ -74,6 +74,10 @@ pub(crate) struct TrafficArgs {
     /// holds, new requests are refused
     #[arg(long, value_name = "BYTES", default_value_t = 1_073_741_824)]
     pub(crate) usage_journal_bytes: u64,
+    /// Memory that the process may use, in bytes: when most of it is used, less urgent requests are
+    /// turned away. Default: its control group's limit, or the machine's memory
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_memory_bytes: Option<u64>,
     /// Where access records go, one JSON line a request: stdout, none, or a file
     #[arg(long, value_name = "WHERE", default_value = "stdout")]
     pub(crate) access_log: AccessLog,

@@ -65,6 +65,17 @@ fn b3_mistakes_in_limits_name_field_and_cure() {
             "",
         ),
         ("SCOPE, dimension: tokens, rate: 1/s;20/m, burst: 3", "burst is for a single rate", ""),
+        (
+            "SCOPE, dimension: tokens, amount: 5, window: day, pace_ms: 9",
+            "only bursts",
+            "use a rate",
+        ),
+        ("SCOPE, dimension: concurrency, amount: 5, pace_ms: 9", "only bursts", "use a rate"),
+        (
+            "SCOPE, dimension: requests, rate: 1/s, shadow: true, pace_ms: 9",
+            "only counts",
+            "remove",
+        ),
         ("SCOPE, dimension: tokens, rate: 1/s, window: day, amount: 1", "contradicts", "remove"),
         ("SCOPE, dimension: tokens, window: day", "limits[0].amount: is required", ""),
         ("SCOPE, dimension: tokens, amount: 3", "needs a window", ""),

@@ -38,7 +38,8 @@ pub struct AccessRecord {
     /// The model name as the caller spelt it, capped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// `chat`, `completions`, `embeddings`, `models`, or `other`.
+    /// `chat`, `completions`, `embeddings`, `models`, `classify` for a question of our own about where a
+    /// task goes, or `other`.
     pub endpoint: &'static str,
     pub stream: bool,
     /// HTTP status sent to the caller; 499 when the caller left before there was one.
@@ -60,6 +61,9 @@ pub struct AccessRecord {
     /// The target that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetRecord>,
+    /// Where the task went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<RouteRecord>,
     /// The model that answered in the place of the one that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<FallbackRecord>,
@@ -83,6 +87,27 @@ pub struct TargetRecord {
     /// Alias of the provider key, absent for keyless providers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credential: Option<String>,
+}
+
+/// The model that a task went to.
+#[derive(Debug, Clone, Default, Serialize, PartialEq, Eq)]
+pub struct RouteRecord {
+    /// Its public name.
+    pub model: String,
+    /// What decided, such as `rule:long`.
+    pub by: String,
+    /// Models whose answers were not good enough, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passed_over: Vec<PassedOverRecord>,
+}
+
+/// An answer that was made and not used.
+#[derive(Debug, Clone, Default, Serialize, PartialEq, Eq)]
+pub struct PassedOverRecord {
+    pub model: String,
+    /// It was paid for all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageRecord>,
 }
 
 /// Another model than the one that was asked for.

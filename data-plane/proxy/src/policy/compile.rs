@@ -373,6 +373,7 @@ fn model(
         targets,
         retry: spec.retry.clone(),
         fallback: spec.fallback.clone(),
+        routing: spec.routing.clone(),
         when_unavailable: spec.when_unavailable.clone(),
         group: lasting.groups.of(spec),
         owned_by: spec.owned_by.clone(),

@@ -41,15 +41,17 @@ pub struct Ask<'a> {
     pub prices: TokenRates,
     /// Is it worth waiting for what others may give back? Not where there is another way.
     pub patient: bool,
+    /// When the caller stops waiting, if it says so.
+    pub deadline: Option<Instant>,
 }
 
 /// One meter that a request must take from.
-struct Wanted<'a> {
-    rule: &'a Arc<Rule>,
-    subject: Subject,
-    window: &'a Window,
-    meter: Arc<Meter>,
-    amount: u64,
+pub(super) struct Wanted<'a> {
+    pub(super) rule: &'a Arc<Rule>,
+    pub(super) subject: Subject,
+    pub(super) window: &'a Window,
+    pub(super) meter: Arc<Meter>,
+    pub(super) amount: u64,
 }
 
 /// A wanted amount that the holder knows of; it forgets when this is dropped.
@@ -158,7 +160,7 @@ impl Quota {
         }
         // Of a model without prices or weights, a request comes to nothing: there is nothing to ask.
         wanted.retain(|wanted| wanted.amount > 0);
-        let mut outcome = self.take_all(&wanted, ask.patient).await;
+        let mut outcome = self.take_all(&wanted, ask).await;
         let standings = match &mut outcome {
             Ok(reservation) => &mut reservation.standings,
             Err(facts) => &mut facts.standings,
@@ -170,12 +172,17 @@ impl Quota {
     async fn take_all(
         self: &Arc<Self>,
         wanted: &[Wanted<'_>],
-        patient: bool,
+        ask: &Ask<'_>,
     ) -> Result<Reservation, Box<LimitFacts>> {
-        let now = boottime_ms();
         let mut reservation = Reservation::new(self, wanted.len());
+        let paces = |wanted: &&Wanted<'_>| ask.patient && wanted.is_paced();
+        // Who waits for its turn holds nothing that others could use meanwhile.
+        for wanted in wanted.iter().filter(paces) {
+            reservation.push(self.take_in_turn(wanted, ask.deadline).await?);
+        }
+        let now = boottime_ms();
         let mut missing = Vec::new();
-        for wanted in wanted {
+        for wanted in wanted.iter().filter(|wanted| !paces(wanted)) {
             let lease = wanted.meter.lease();
             match lease.take(wanted.amount, now) {
                 (Taken::Yes { .. }, low) => {
@@ -193,14 +200,29 @@ impl Quota {
                 reservation.push(self.refused(wanted, Why::Exhausted)?);
                 continue;
             }
-            let ticket = wanted.meter.with(|holder| holder.enter(wanted.amount));
-            waiting.push(Waiting { wanted, ticket });
-            self.touch(&wanted.meter);
+            waiting.push(self.enter(wanted));
         }
         for waiting in waiting {
-            reservation.push(self.wait_for(waiting, patient).await?);
+            let wanted = waiting.wanted;
+            let hold = match self.wait_for(waiting, ask.patient).await {
+                Ok(hold) => hold,
+                Err(why) => self.refused(wanted, why)?,
+            };
+            reservation.push(hold);
         }
         Ok(reservation)
+    }
+
+    fn enter<'w>(self: &Arc<Self>, wanted: &'w Wanted<'w>) -> Waiting<'w> {
+        let ticket = wanted.meter.with(|holder| holder.enter(wanted.amount));
+        self.touch(&wanted.meter);
+        Waiting { wanted, ticket }
+    }
+
+    /// Asks for the amount, and waits for the answer, or where it may be worth it, for what others give
+    /// back.
+    pub(super) async fn ask_for<'w>(self: &Arc<Self>, wanted: &'w Wanted<'w>) -> Result<Hold, Why> {
+        self.wait_for(self.enter(wanted), false).await
     }
 
     /// Waits until the amount is there, or it is clear that it will not be.
@@ -208,7 +230,7 @@ impl Quota {
         self: &Arc<Self>,
         mut waiting: Waiting<'_>,
         patient: bool,
-    ) -> Result<Hold, Box<LimitFacts>> {
+    ) -> Result<Hold, Why> {
         let wanted = waiting.wanted;
         let begun = Instant::now();
         let patience = if patient { begun + wanted.rule.limit.wait } else { begun };
@@ -230,7 +252,7 @@ impl Quota {
                 Answer::Unavailable | Answer::Unknown => return self.without(wanted),
                 Answer::Given | Answer::Denied => {
                     if Instant::now() >= patience || !wanted.may_free_up(now) {
-                        return self.refused(wanted, Why::Exhausted);
+                        return Err(Why::Exhausted);
                     }
                     waiting.ticket = wanted.meter.with(|holder| {
                         holder.leave(wanted.amount);
@@ -246,7 +268,7 @@ impl Quota {
     }
 
     /// Nobody can be asked.
-    fn without(&self, wanted: &Wanted<'_>) -> Result<Hold, Box<LimitFacts>> {
+    fn without(&self, wanted: &Wanted<'_>) -> Result<Hold, Why> {
         let limit = &wanted.rule.limit;
         let lets_through = match limit.on_outage {
             OnOutage::Allow => true,
@@ -261,13 +283,12 @@ impl Quota {
             self.metrics.limit_unasked(&limit.name);
             return Ok(wanted.force());
         }
-        let why =
-            if limit.on_outage == OnOutage::Deny { Why::Unavailable } else { Why::ShareUsedUp };
-        self.refused(wanted, why)
+        let deny = limit.on_outage == OnOutage::Deny;
+        Err(if deny { Why::Unavailable } else { Why::ShareUsedUp })
     }
 
     /// Refuses, or where the limit only counts, takes all the same.
-    fn refused(&self, wanted: &Wanted<'_>, why: Why) -> Result<Hold, Box<LimitFacts>> {
+    pub(super) fn refused(&self, wanted: &Wanted<'_>, why: Why) -> Result<Hold, Box<LimitFacts>> {
         let limit = &wanted.rule.limit;
         self.metrics.limit_refused(&limit.name, limit.dimension, limit.shadow);
         if limit.shadow { Ok(wanted.force()) } else { Err(wanted.facts(why)) }
@@ -301,7 +322,7 @@ fn uncounted(rule: &Rule, subject: &Subject, window: &Window) -> Box<LimitFacts>
 }
 
 impl Wanted<'_> {
-    fn hold(&self, lease: Arc<sluicegate_protocol::quota::Lease>) -> Hold {
+    pub(super) fn hold(&self, lease: Arc<sluicegate_protocol::quota::Lease>) -> Hold {
         Hold {
             meter: self.meter.clone(),
             lease,
@@ -351,7 +372,7 @@ impl Wanted<'_> {
         }
     }
 
-    fn facts(&self, why: Why) -> Box<LimitFacts> {
+    pub(super) fn facts(&self, why: Why) -> Box<LimitFacts> {
         let now = boottime_ms();
         let limit = &self.rule.limit;
         let capacity = self.window.capacity();

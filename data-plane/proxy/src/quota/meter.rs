@@ -15,7 +15,7 @@ use sluicegate_proto::quota::v1 as pb;
 use sluicegate_protocol::quota::{Drain, Holder, Lease, Share, Terms};
 use tokio::sync::Notify;
 
-use super::{Standing, facts::decimal};
+use super::{Standing, facts::decimal, pace::Line};
 use crate::policy::limits::{self, Rule};
 
 /// Meters that drain faster than this have their charges reported at once. Milliseconds.
@@ -46,6 +46,8 @@ pub(super) struct Meter {
     pub(super) queued: AtomicBool,
     /// When it is to be looked after.
     pub(super) due_ms: AtomicU64,
+    /// Who waits for its turn, where bursts are smoothed.
+    pub(super) line: Line,
     /// Settling is worth a word at once.
     urgent: AtomicBool,
 }
@@ -70,6 +72,7 @@ impl Meter {
             changed: Notify::new(),
             queued: AtomicBool::new(false),
             due_ms: AtomicU64::new(0),
+            line: Line::default(),
             urgent: AtomicBool::new(true),
         }
     }

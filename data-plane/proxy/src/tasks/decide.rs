@@ -65,11 +65,9 @@ fn otherwise<'a>(routing: &'a Routing, own: &'a str) -> Route<'a> {
     Route { model: routing.otherwise.as_deref().unwrap_or(own), by: By::Otherwise }
 }
 
-impl Route<'_> {
-    /// The value of a header that tells it: printable ASCII; what is not is written as in URLs.
-    pub fn header(&self) -> String {
-        visible(&format!("{};by={}", self.model, self.by), b"")
-    }
+/// The value of a header that tells a route: printable ASCII; what is not is written as in URLs.
+pub fn shown(model: &str, by: impl fmt::Display) -> String {
+    visible(&format!("{model};by={by}"), b"")
 }
 
 /// For headers and records: `rule:long`.
@@ -103,7 +101,7 @@ mod tests {
             ("strong", By::Escalation(Check::InvalidJson), "strong;by=escalation:invalid_json"),
             ("模%", By::ChosenModel, "%E6%A8%A1%25;by=caller"),
         ] {
-            assert_eq!(Route { model, by }.header(), expected);
+            assert_eq!(shown(model, by), expected);
         }
     }
 }

@@ -18,7 +18,7 @@ pub struct Asker<'a> {
     /// Only headers that rules name are looked at.
     pub headers: &'a HeaderMap,
     /// The caller's tenant and those above it.
-    pub tenants: &'a [&'a str],
+    pub tenants: &'a [String],
     /// Name of the caller's key.
     pub key: Option<&'a str>,
 }
@@ -117,7 +117,7 @@ impl<'a> Features<'a> {
     }
 
     fn is_asked_by(&self, when: &When) -> bool {
-        let tenant = |name: &String| self.asker.tenants.contains(&name.as_str());
+        let tenant = |name: &String| self.asker.tenants.contains(name);
         let key = |name: &String| self.asker.key == Some(name);
         let mut headers = when.headers.iter();
         (when.tenants.is_empty() || when.tenants.iter().any(tenant))

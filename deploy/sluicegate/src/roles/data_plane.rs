@@ -14,6 +14,7 @@ use sluicegate_proxy::{
     ops::{self, Ops},
     policy::Current,
     pool::{Pool, PoolClient},
+    pressure::Watchman,
     quota::{Quota, QuotaClient},
     relay::Streams,
     report::Reporter,
@@ -213,6 +214,7 @@ impl DataPlane {
             quota: quota.clone(),
             pool,
             guard,
+            watchman: Watchman::new(metrics.clone(), args.max_memory_bytes),
             learned: Learned::default(),
             usage: log.clone(),
             reporter: Reporter { sink, metrics: metrics.clone() },
@@ -224,6 +226,10 @@ impl DataPlane {
         let watching = AbortOnDrop(task::spawn("streams", async move {
             watched.streams.look_after(&watched.usage).await;
         }));
+        let guarded = gateway.clone();
+        let guarding = AbortOnDrop(task::spawn("pressure", async move {
+            guarded.watchman.watch().await;
+        }));
         let ops_stop = CancellationToken::new();
         let ops =
             Ops { metrics, status: status.clone(), quota: quota.clone(), draining: stop.clone() };
@@ -233,7 +239,7 @@ impl DataPlane {
             server::serve(self.traffic, gateway, drain, stop).await;
             // What was used last is written down, and sent as far as there is time.
             tokio::join!(quota.hand_back(LAST_REPORT), log.flush(LAST_REPORT));
-            drop((sync, watching, exchange, pooling, healing, reporting));
+            drop((sync, watching, guarding, exchange, pooling, healing, reporting));
             ops_stop.cancel();
         });
         Ok(Running { status, serving, writer })

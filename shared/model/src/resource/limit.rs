@@ -34,6 +34,8 @@ pub struct Limit {
     pub strict: bool,
     /// How long a request waits that only open reservations hold back.
     pub wait: Duration,
+    /// How long a request waits for its turn where a rate is used up; only of rates.
+    pub pace: Duration,
 }
 
 impl Limit {
@@ -196,6 +198,23 @@ pub(super) fn parse(spec: &pb::Limit, found: &mut Violations) -> Option<Limit> {
             "use deny, or remove strict",
         );
     }
+    let pace_ms = spec.pace_ms.unwrap_or(0);
+    if pace_ms > 0 && !windows.iter().all(|window| matches!(window, Window::Rate { .. })) {
+        add(
+            found,
+            "pace_ms",
+            "only bursts over a rate can be smoothed",
+            "use a rate, or remove it",
+        );
+    }
+    if pace_ms > 0 && spec.shadow {
+        add(
+            found,
+            "pace_ms",
+            "a limit that only counts holds nothing back",
+            "remove it, or shadow",
+        );
+    }
     (!windows.is_empty()).then(|| Limit {
         name: spec.name.clone(),
         scope,
@@ -207,6 +226,7 @@ pub(super) fn parse(spec: &pb::Limit, found: &mut Violations) -> Option<Limit> {
         reserve: if spec.reserve == "expected" { Reserve::Expected } else { Reserve::Cap },
         strict: spec.strict,
         wait: Duration::from_millis(u64::from(spec.wait_ms.unwrap_or(250))),
+        pace: Duration::from_millis(u64::from(pace_ms)),
     })
 }
 

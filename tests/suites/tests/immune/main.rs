@@ -9,4 +9,6 @@
 mod breaker;
 mod faults;
 mod fleet;
+mod shedding;
+mod tasks;
 mod world;

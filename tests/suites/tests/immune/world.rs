@@ -1,5 +1,6 @@
 //! A gateway in front of scripted upstreams.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -10,6 +11,8 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 pub(crate) const CALLER: &str = "sk-caller-of-immune-gateways";
+/// Another caller, named `other`, who may use only models whose names begin with `auto`.
+pub(crate) const OTHER: &str = "sk-other-of-immune-gateways";
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// One gateway, and one upstream that plays every provider: the first part of a path names it.
@@ -43,7 +46,10 @@ impl World {
         let config = json!({
             "providers": providers,
             "models": models,
-            "api_keys": [{ "name": "caller", "secret": { "value": CALLER } }],
+            "api_keys": [
+                { "name": "caller", "secret": { "value": CALLER } },
+                { "name": "other", "secret": { "value": OTHER }, "models": ["auto*"] },
+            ],
         });
         let file = folder.path().join("config.yaml");
         std::fs::write(&file, config.to_string()).unwrap();
@@ -66,14 +72,14 @@ impl World {
         let body = json!({
             "model": model, "stream": stream, "messages": [{ "role": "user", "content": what }],
         });
-        let mut request =
-            Request::post("/v1/chat/completions").bearer(CALLER).body(body.to_string());
-        for (name, value) in headers {
-            request = request.header(name, value);
-        }
         let begun = Instant::now();
-        let reply = exchange(self.gateway.traffic(), &request, &[], LIMIT).await;
+        let reply = self.post(CALLER, &body, headers).await;
         (reply, begun.elapsed())
+    }
+
+    /// Sends a body with a caller's key.
+    pub(crate) async fn post(&self, key: &str, body: &Value, headers: &[(&str, &str)]) -> Reply {
+        post(self.gateway.traffic(), key, body, headers).await
     }
 
     /// What an admin command says, as JSON.
@@ -82,6 +88,20 @@ impl World {
         assert!(output.status.success(), "{arguments:?}: {}", output.said());
         serde_json::from_str(&output.stdout).unwrap()
     }
+}
+
+/// Sends a chat request.
+pub(crate) async fn post(
+    to: SocketAddr,
+    key: &str,
+    body: &Value,
+    headers: &[(&str, &str)],
+) -> Reply {
+    let mut request = Request::post("/v1/chat/completions").bearer(key).body(body.to_string());
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    exchange(to, &request, &[], LIMIT).await
 }
 
 /// What the last user said, which chooses the answer.

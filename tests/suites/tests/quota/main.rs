@@ -15,6 +15,7 @@ mod counting;
 mod kinds;
 mod long;
 mod outages;
+mod pacing;
 mod providers;
 mod refusals;
 mod scopes;

@@ -7,7 +7,7 @@ use sluicegate_model::{
 };
 
 use super::*;
-use crate::tasks::{BadChoice, By, Decision, Route, choose, decide, decide::labelled};
+use crate::tasks::{BadChoice, By, Decision, Route, choose, decide, decide::labelled, shown};
 
 const AUTO: &str = r##"
 models:
@@ -51,12 +51,17 @@ fn decided(members: &str, headers: &[(&'static str, &'static str)], tenants: &[&
         (http::HeaderName::from_static(name), http::HeaderValue::from_static(value))
     });
     let headers: HeaderMap = named.collect();
-    let asker = Asker { headers: &headers, tenants, key: Some("k") };
+    let tenants: Vec<_> = tenants.iter().map(|name| (*name).to_owned()).collect();
+    let asker = Asker { headers: &headers, tenants: &tenants, key: Some("k") };
     let routing = routing(AUTO);
     match decide(&routing, "auto", &Features::of(&call, asker)) {
-        Decision::To(route) => route.header(),
+        Decision::To(route) => told(route),
         Decision::Ask(classifier) => format!("ask {}", classifier.model),
     }
+}
+
+fn told(route: Route<'_>) -> String {
+    shown(route.model, route.by)
 }
 
 fn user(content: &str) -> String {
@@ -112,16 +117,16 @@ fn c8_who_asks_decides_too() {
 fn c8_the_small_models_word_or_what_holds_otherwise() {
     let routing = routing(AUTO);
     let label = routing.classifier.as_ref().map(|classifier| &classifier.labels[1]);
-    assert_eq!(labelled(&routing, "auto", label).header(), "strong;by=label:hard");
-    assert_eq!(labelled(&routing, "auto", None).header(), "small;by=otherwise");
+    assert_eq!(told(labelled(&routing, "auto", label)), "strong;by=label:hard");
+    assert_eq!(told(labelled(&routing, "auto", None)), "small;by=otherwise");
     let bare = Routing { otherwise: None, ..routing };
-    assert_eq!(labelled(&bare, "auto", None).header(), "auto;by=otherwise");
+    assert_eq!(told(labelled(&bare, "auto", None)), "auto;by=otherwise");
 }
 
 #[test]
 fn c8_callers_choose_among_what_is_declared() {
     let routing = routing(AUTO);
-    let chosen = |value: &str| choose(value.as_bytes(), &routing, "auto").map(|one| one.header());
+    let chosen = |value: &str| choose(value.as_bytes(), &routing, "auto").map(told);
     assert_eq!(chosen("long"), Ok("strong;by=caller:long".into()));
     assert_eq!(chosen(" seeing "), Ok("seeing;by=caller".into()));
     assert_eq!(chosen("small"), Ok("small;by=caller".into()));
