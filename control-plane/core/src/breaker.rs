@@ -31,7 +31,7 @@ use sluicegate_telemetry::{
 };
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, MissedTickBehavior, interval, sleep},
+    time::{Instant, sleep},
 };
 use uuid::Uuid;
 
@@ -44,7 +44,7 @@ use crate::{
     keys,
 };
 
-/// How often the leader draws conclusions, besides when a report tells of a change.
+/// How often the leader draws conclusions, besides when a report tells of a change or an open time ends.
 const TICK: Duration = Duration::from_millis(500);
 /// How long the store keeps how a target stands without its being said again. What holds is said again
 /// every ten seconds.
@@ -185,11 +185,10 @@ impl Breakers {
     async fn decide_all(&self) {
         let mut states = self.desired.subscribe();
         let mut leads = self.election.leads();
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut wait = TICK;
         loop {
             tokio::select! {
-                _ = ticks.tick() => {}
+                () = sleep(wait) => {}
                 () = self.wake.notified() => {}
                 changed = leads.changed() => if changed.is_err() { return },
                 changed = states.changed() => {
@@ -204,12 +203,17 @@ impl Breakers {
                     }
                 }
             }
+            wait = TICK;
             let leading = *leads.borrow_and_update();
             self.lock().board.tidy(self.now_ms());
             if !leading {
                 self.lock().lead = None;
-            } else if let Err(error) = self.decide().await {
-                tracing::debug!(%error, "how targets stand cannot be written down");
+                continue;
+            }
+            match self.decide().await {
+                // An open time may end sooner.
+                Ok(()) => wait = self.next().min(TICK),
+                Err(error) => tracing::debug!(%error, "how targets stand cannot be written down"),
             }
         }
     }
@@ -236,6 +240,12 @@ impl Breakers {
             lead.written(&verdicts);
         }
         Ok(())
+    }
+
+    /// How long nothing ends by itself.
+    fn next(&self) -> Duration {
+        let next_ms = self.lock().lead.as_ref().and_then(|lead| lead.next_ms(self.now_ms()));
+        next_ms.map_or(TICK, |ms| Duration::from_millis(ms.max(1)))
     }
 
     /// Takes over where the leader before left off.

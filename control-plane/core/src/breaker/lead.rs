@@ -6,7 +6,7 @@ use std::{
 };
 
 use sluicegate_protocol::breaker::{
-    Action, Directive, Fleet, Forced, Grant, Order, Report, Rules, TargetKey, Word,
+    Action, Directive, Fleet, Forced, Grant, Order, Report, Rules, State, TargetKey, Word,
 };
 
 use super::{plan::Plan, verdict::Verdict};
@@ -88,7 +88,7 @@ impl Lead {
         for (target, window) in &report.windows {
             let taken = self.fleet.report(&report.node, zone, target, window.clone(), now_ms);
             if let Err(reason) = taken {
-                tracing::warn!(node = report.node, %target, %reason, "a report is not counted");
+                tracing::debug!(node = report.node, %target, %reason, "a report is not counted");
             }
         }
         for (target, result) in &report.probes {
@@ -143,6 +143,12 @@ impl Lead {
                 }
             }
         }
+    }
+
+    /// When the next open time is over, in milliseconds from now.
+    pub(super) fn next_ms(&self, now_ms: u64) -> Option<u64> {
+        let open = self.fleet.standings(now_ms).filter(|standing| standing.state == State::Open);
+        open.map(|standing| standing.left_ms).min()
     }
 
     fn say(&mut self, word: Word, now_ms: u64) {
