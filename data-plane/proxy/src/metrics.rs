@@ -1,5 +1,7 @@
 //! What a data plane counts.
 
+mod targets;
+
 use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicI64, AtomicU64, Ordering},
@@ -14,11 +16,12 @@ use sluicegate_flow::Class;
 use sluicegate_journal::{Numbers, clock::boottime_ms};
 use sluicegate_model::{Outcome, resource::limit::Dimension};
 use sluicegate_proto::policy::v1::LedgerStatus;
-use sluicegate_protocol::breaker::{State, TargetKey};
 use sluicegate_telemetry::{
     metric::{LATENCY_BUCKETS_S, registry, render},
     record::AccessRecord,
 };
+
+use targets::{PingLabels, TargetLabels, TargetName};
 
 /// Labels of finished requests; every value comes from a closed list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -34,27 +37,6 @@ pub struct RequestLabels {
 pub struct AttemptLabels {
     provider: String,
     outcome: &'static str,
-}
-
-/// Labels of targets.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TargetName {
-    provider: String,
-    model: String,
-}
-
-impl TargetName {
-    fn of(target: &TargetKey) -> Self {
-        Self { provider: target.provider.clone(), model: target.model.clone() }
-    }
-}
-
-/// Labels of probes of the gateway's own.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PingLabels {
-    provider: String,
-    model: String,
-    result: &'static str,
 }
 
 /// Labels of tasks that were routed: models of the policy.
@@ -81,14 +63,6 @@ struct LimitLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CredentialLabels {
     credential: String,
-    state: &'static str,
-}
-
-/// Labels of targets: names of the policy, and a closed list.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TargetLabels {
-    provider: String,
-    model: String,
     state: &'static str,
 }
 
@@ -422,34 +396,6 @@ impl Metrics {
     pub fn attempted(&self, provider: &str, outcome: Outcome) {
         let labels = AttemptLabels { provider: provider.to_owned(), outcome: outcome.name() };
         self.attempts.get_or_create(&labels).inc();
-    }
-
-    /// How a target stands.
-    pub fn breaker_state(&self, target: &TargetKey, state: State) {
-        let gauge = self.breaker_state.get_or_create(&TargetName::of(target));
-        gauge.set(state.number().into());
-    }
-
-    /// A target was forgotten.
-    pub fn breaker_gone(&self, target: &TargetKey) {
-        self.breaker_state.remove(&TargetName::of(target));
-    }
-
-    /// Counts a probe of the gateway's own.
-    pub fn pinged(&self, target: &TargetKey, well: bool) {
-        let TargetName { provider, model } = TargetName::of(target);
-        let labels = PingLabels { provider, model, result: if well { "ok" } else { "failed" } };
-        self.breaker_probes.get_or_create(&labels).inc();
-    }
-
-    /// Counts a target whose breaker has come into a state.
-    pub fn breaker_changed(&self, target: &TargetKey, state: State) {
-        let labels = TargetLabels {
-            provider: target.provider.clone(),
-            model: target.model.clone(),
-            state: state.name(),
-        };
-        self.breaker_changes.get_or_create(&labels).inc();
     }
 
     /// Counts a key that went out of use, or came back.

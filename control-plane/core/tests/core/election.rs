@@ -11,7 +11,7 @@ use sluicegate_control_core::{
 use sluicegate_store::{
     Commit, Committed, ConfigStore, Entry, Epoch, Listing, Op, Revision, StoreError, WatchStream,
 };
-use sluicegate_telemetry::task::AbortOnDrop;
+use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::{
     sync::watch,
     time::{Instant, timeout},
@@ -88,7 +88,7 @@ async fn b1_writes_of_the_leader_and_its_refreshes_do_not_disturb_each_other() {
     leads(&election, true).await;
     let writes = (0..20).map(|n| {
         let election = election.clone();
-        tokio::spawn(async move { election.commit(put(&format!("fleet/{n}"))).await })
+        task::spawn("write", async move { election.commit(put(&format!("fleet/{n}"))).await })
     });
     for write in writes.collect::<Vec<_>>() {
         write.await.unwrap().unwrap();

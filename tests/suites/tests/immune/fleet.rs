@@ -518,7 +518,7 @@ async fn b1_a_request_that_kills_is_sent_to_no_third_target_by_anybody() {
         }
     };
     known.await;
-    println!("known to all within {:?}", told.elapsed());
+    println!("all refuse it {:?} later", told.elapsed());
     assert_eq!(sent(), 2);
     assert_eq!(say(planes[1].traffic(), "m", "bread").await.status, Some(200));
 }
