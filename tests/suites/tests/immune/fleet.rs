@@ -161,15 +161,19 @@ fn code(reply: &Reply) -> String {
     reply.json().unwrap_or_default()["error"]["code"].as_str().unwrap_or_default().to_owned()
 }
 
+/// When a request was answered, with which status and code.
+type Answered = (Instant, Option<u16>, String);
+
 /// Requests one after the other, and when each was answered how.
 struct Traffic {
-    seen: Arc<Mutex<Vec<(Instant, Option<u16>, String)>>>,
+    seen: Arc<Mutex<Vec<Answered>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Traffic {
+    #[allow(clippy::disallowed_methods, reason = "a test starts tasks as it likes")]
     fn start(address: SocketAddr, model: &'static str, each_ms: u64) -> Self {
-        let seen: Arc<Mutex<Vec<_>>> = Arc::default();
+        let seen: Arc<Mutex<Vec<Answered>>> = Arc::default();
         let noted = seen.clone();
         let task = tokio::spawn(async move {
             loop {
