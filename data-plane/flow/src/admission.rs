@@ -114,10 +114,12 @@ impl<T> Admission<T> {
             // Only large ones wait; a small one is not in their way.
             self.capacity.try_take_beside(request.cost, now_ms)
         };
-        slot.ok_or_else(|| {
+        let Some(slot) = slot else {
             self.leaving.full(now_ms);
-            Refused::Full { wait_ms: self.wait_ms(request, now_ms) }
-        })
+            return Err(Refused::Full { wait_ms: self.wait_ms(request, now_ms) });
+        };
+        self.leaving.entered(now_ms);
+        Ok(slot)
     }
 
     /// Waits for room, after [`Admission::enter`] found none; not beyond `deadline_ms`, when its answer must
@@ -223,7 +225,10 @@ impl<T> Admission<T> {
 
     fn go(&mut self, ticket: Ticket, slot: Slot, now_ms: u64) -> Option<Next<T>> {
         match self.queue.serve(ticket, now_ms) {
-            Some(item) => Some(Next::Go(item.payload, slot)),
+            Some(item) => {
+                self.leaving.entered(now_ms);
+                Some(Next::Go(item.payload, slot))
+            }
             None => {
                 self.capacity.give_back(slot);
                 None
@@ -252,11 +257,13 @@ impl<T> Admission<T> {
     fn crowd(&self, request: &Request<'_>) -> (Crowd, Crowd, bool) {
         let (requests, tokens) = self.queue.before(request.class, request.tenant, request.weight);
         let own = self.capacity.counts_for(request.cost);
-        let used = self.capacity.used();
+        let (used, limits) = (self.capacity.used(), self.capacity.limits());
+        // The bound may have come down since they went in.
+        let beyond = limits.requests.map_or(0, |most| used.requests.saturating_sub(most));
         (
-            Crowd { requests: requests + 1.0, tokens: tokens + own as f64 },
+            Crowd { requests: requests + beyond as f64 + 1.0, tokens: tokens + own as f64 },
             Crowd { requests: used.requests as f64, tokens: used.tokens as f64 },
-            self.capacity.limits().tokens.is_some(),
+            limits.tokens.is_some(),
         )
     }
 }

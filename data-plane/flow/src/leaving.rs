@@ -1,5 +1,7 @@
 //! At which rate requests leave a target, and so how long a newcomer waits.
 
+use std::collections::VecDeque;
+
 /// For how long what was measured counts. Milliseconds.
 const MEMORY_MS: f64 = 10_000.0;
 /// So long must have been measured to be believed. Milliseconds.
@@ -11,6 +13,8 @@ const SHORTEST_MS: f64 = 50.0;
 const LONGEST_MS: f64 = 600_000.0;
 /// What is told before anything has left. Milliseconds.
 const UNKNOWN_MS: u64 = 1_000;
+/// Of so many inside it is known since when; of more the rate alone tells enough.
+const MOST_INSIDE: usize = 4_096;
 
 /// What is before a newcomer, itself included; or what is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -21,7 +25,8 @@ pub(crate) struct Crowd {
 
 /// Measures while the target is full: what leaves it then is what it can do. Until that was long
 /// enough it goes by what is in flight and how long requests stay, which is the same by Little's law ("A
-/// proof for the queuing formula L = λW", Operations Research 9, 1961).
+/// proof for the queuing formula L = λW", Operations Research 9, 1961). Where requests stay about equally
+/// long, none leaves before its time has come, whatever the rate says.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Leaving {
     left: Crowd,
@@ -33,12 +38,21 @@ pub(crate) struct Leaving {
     stay_ms: Option<f64>,
     token_stay_ms: f64,
     mean_tokens: f64,
+    /// Since when those are inside that came first, oldest first.
+    inside_since_ms: VecDeque<u64>,
 }
 
 impl Leaving {
     /// Somebody could not go at once.
     pub(crate) fn full(&mut self, now_ms: u64) {
         self.full_since_ms.get_or_insert(now_ms);
+    }
+
+    /// A request has gone in.
+    pub(crate) fn entered(&mut self, now_ms: u64) {
+        if self.inside_since_ms.len() < MOST_INSIDE {
+            self.inside_since_ms.push_back(now_ms);
+        }
     }
 
     /// A request left that counted for so many tokens and had stayed so long; `full`: others wait.
@@ -51,6 +65,9 @@ impl Leaving {
             self.span_ms = self.span_ms * kept + passed_ms;
         }
         self.full_since_ms = full.then_some(now_ms);
+        if let Ok(at) = self.inside_since_ms.binary_search(&now_ms.saturating_sub(stayed_ms)) {
+            self.inside_since_ms.remove(at);
+        }
         let (stayed_ms, tokens) = (stayed_ms as f64, tokens as f64);
         match &mut self.stay_ms {
             None => {
@@ -90,7 +107,7 @@ impl Leaving {
         let stay_ms = self.stay_ms?;
         let open_ms = self.full_since_ms.map_or(0, |since| now_ms.saturating_sub(since)) as f64;
         let span_ms = self.span_ms + open_ms;
-        let (by_request, by_token) = if span_ms >= ENOUGH_MS {
+        let (by_request, by_token) = if span_ms >= ENOUGH_MS && self.left.requests > 0.0 {
             (span_ms / self.left.requests, span_ms / self.left.tokens)
         } else {
             let token_stay_ms = self.token_stay_ms / self.mean_tokens;
@@ -101,7 +118,14 @@ impl Leaving {
             // Not a number where no tokens were ever counted: then they tell nothing.
             wait_ms = wait_ms.max(before.tokens * by_token);
         }
-        Some(wait_ms)
+        Some(wait_ms.max(self.first_to_leave_ms(stay_ms, before.requests, now_ms)))
+    }
+
+    /// When so many of those inside have stayed as long as requests do. Milliseconds.
+    fn first_to_leave_ms(&self, stay_ms: f64, leaving: f64, now_ms: u64) -> f64 {
+        let last = (leaving.max(1.0) as usize).saturating_sub(1);
+        let since_ms = self.inside_since_ms.get(last).copied();
+        since_ms.map_or(0.0, |since_ms| stay_ms - now_ms.saturating_sub(since_ms) as f64)
     }
 }
 
@@ -141,6 +165,30 @@ mod tests {
         leaving.full(3_000_000);
         let wait_ms = leaving.wait_ms(crowd(30.0, 300.0), crowd(90.0, 900.0), true, 3_000_000);
         assert_eq!(wait_ms, 1_000);
+    }
+
+    #[test]
+    fn a7_what_came_in_together_leaves_together() {
+        let mut leaving = Leaving::default();
+        leaving.entered(0);
+        leaving.left(10, 2_800, false, 2_800);
+        (0..84).for_each(|n| leaving.entered(10_000 + n));
+        leaving.full(10_100);
+        let wait = |requests, now_ms| {
+            leaving.wait_ms(crowd(requests, 10.0), crowd(84.0, 840.0), false, now_ms)
+        };
+        assert_eq!(wait(1.0, 10_600), 2_200, "the first of them");
+        assert_eq!(wait(84.0, 10_600), 2_800, "all of them, by the time that they stay");
+        assert_eq!(wait(1.0, 13_000), 50, "it is overdue");
+    }
+
+    #[test]
+    fn a7_a_target_that_nothing_has_left_while_it_was_full() {
+        let mut leaving = Leaving::default();
+        leaving.left(10, 1_000, false, 1_000);
+        leaving.full(2_000);
+        let wait_ms = leaving.wait_ms(crowd(5.0, 50.0), crowd(10.0, 100.0), true, 60_000);
+        assert_eq!(wait_ms, 500);
     }
 
     #[test]

@@ -21,6 +21,8 @@
 //! - `tests/start`: wrong input at start and in requests, and what is said about it.
 //! - `src/bin/fleet`: measures how fast changes reach data planes under traffic; no test.
 //! - `src/bin/ledger`: measures limits and usage under load and faults; no test.
+//! - `src/bin/immune`: measures what becomes of traffic while upstreams are dead, full, limited or behind
+//!   bad networks; no test.
 //!
 //! What several of them need is here.
 
@@ -31,4 +33,5 @@
 
 pub mod admin;
 pub mod config;
+pub mod report;
 pub mod sdk;

@@ -49,6 +49,9 @@ fn provider(cell: &Cell, name: &str, spec: &ProviderSpec, upstream: SocketAddr) 
     if !cell.setup.timeouts.is_empty() {
         provider["timeouts"] = cell.setup.timeouts.clone().into();
     }
+    if !cell.setup.breaker.is_empty() {
+        provider["breaker"] = cell.setup.breaker.clone().into();
+    }
     if !spec.key_pool.is_empty() {
         provider["key_pool"] = spec.key_pool.clone().into();
     }

@@ -76,6 +76,8 @@ pub(crate) struct Setup {
     pub(crate) allowed: Option<Vec<String>>,
     /// The `timeouts` of every provider.
     pub(crate) timeouts: Map<String, Value>,
+    /// The `breaker` of every provider.
+    pub(crate) breaker: Map<String, Value>,
     pub(crate) max_attempts: Option<u32>,
     /// Limits on the cell's caller by name, without name and scope.
     pub(crate) limits: BTreeMap<String, Map<String, Value>>,
@@ -237,6 +239,7 @@ fn cell(id: &str, variant: &str, mut row: Map<String, Value>) -> anyhow::Result<
         "models",
         "allowed",
         "timeouts",
+        "breaker",
         "max_attempts",
         "limits",
         "model",

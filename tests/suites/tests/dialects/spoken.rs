@@ -83,6 +83,8 @@ impl Spoken {
             "provider": {
                 "name": name, "dialect": dialect, "variant": variant,
                 "base_url": format!("http://{address}{path}"), "region": "us-east-1", "keys": keys,
+                // Errors of every kind come from it, one after the other.
+                "breaker": { "off": true },
             },
             "model": {
                 "name": name, "retry": { "max_attempts": 1 },

@@ -200,6 +200,8 @@ fn base(upstream: SocketAddr) -> Value {
             "name": name, "dialect": "openai-chat",
             "base_url": format!("http://{upstream}/cell/{name}/v1"),
             "keys": [{"name": "k1", "secret": {"value": format!("sk-upstream-{name}-k1")}}],
+            // What fails here fails on purpose, and is to be asked again.
+            "breaker": {"off": true},
         })
     };
     let model = |name: &str| {

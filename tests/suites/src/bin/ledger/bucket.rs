@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::load::{Call, Outcome, Zipf};
-use crate::report::{Report, percent};
 use crate::upstream::{Served, USUAL};
+use sluicegate_suites::report::{Report, percent};
 
 /// About what a request uses: prompt and half the span of outputs.
 const TOKENS_EACH: f64 = 118.0;

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use crate::Options;
 use crate::load::Call;
-use crate::report::{Report, percent};
 use crate::upstream::USUAL;
 use crate::world::{World, key_name};
+use sluicegate_suites::report::{Report, percent};
 
 /// Requests a second of each key; each limit allows fewer.
 const RATE: f64 = 25.0;

@@ -10,9 +10,9 @@ use sluicegate_testkit::redis::RedisClient;
 
 use crate::Options;
 use crate::load::{Call, Outcome};
-use crate::report::{Report, Spread};
 use crate::upstream::USUAL;
 use crate::world::{World, key_name};
+use sluicegate_suites::report::{Report, Spread};
 
 /// Requests a second under the leased limit.
 const RATE: f64 = 200.0;

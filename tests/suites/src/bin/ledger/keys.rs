@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::Options;
 use crate::load::Call;
-use crate::report::Report;
 use crate::upstream::{BROKEN, SILENT, USUAL};
 use crate::world::World;
+use sluicegate_suites::report::Report;
 
 /// Requests a second.
 const RATE: f64 = 60.0;

@@ -17,9 +17,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::Options;
 use crate::load::{Call, Callers, Outcome};
-use crate::report::{Report, Spread};
 use crate::upstream::USUAL;
 use crate::world::{LIMIT, World, key_name};
+use sluicegate_suites::report::{Report, Spread};
 
 /// The key whose limit is lowered, and the one that must not notice.
 const LOUD: usize = 0;

@@ -21,7 +21,6 @@ mod node_crash;
 mod outage;
 mod overshoot;
 mod redis_crash;
-mod report;
 mod upstream;
 mod world;
 
@@ -32,7 +31,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use sluicegate_testkit::cluster::use_gateway;
 
-use self::report::Report;
+use sluicegate_suites::report::Report;
 
 /// Measures limits and usage of a whole fleet
 #[derive(Debug, Clone, Parser)]

@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::Options;
 use crate::load::Call;
-use crate::report::Report;
 use crate::upstream::USUAL;
 use crate::world::{LIMIT, Totals, World, key_name};
+use sluicegate_suites::report::Report;
 
 /// Streams that are under way.
 const STREAMS: usize = 200;

@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::Options;
 use crate::load::{Call, Outcome};
-use crate::report::{Report, Spread};
 use crate::upstream::USUAL;
 use crate::world::World;
+use sluicegate_suites::report::{Report, Spread};
 
 /// Requests a second in all; each limit has half of them and allows twice that.
 const RATE: f64 = 120.0;

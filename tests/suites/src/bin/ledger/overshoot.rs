@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::bucket::{Bucket, Run, skewed};
-use crate::report::{Report, percent};
 use crate::world::{Difference, World};
 use crate::{Options, upstream::Served};
+use sluicegate_suites::report::{Report, percent};
 
 /// Keys that share the limit.
 const KEYS: usize = 20;

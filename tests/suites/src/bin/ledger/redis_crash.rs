@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::Options;
 use crate::bucket::{Bucket, Run, skewed};
 use crate::overshoot::counted;
-use crate::report::{Report, percent};
 use crate::world::World;
+use sluicegate_suites::report::{Report, percent};
 
 /// Keys that share the limit.
 const KEYS: usize = 20;

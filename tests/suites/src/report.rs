@@ -5,28 +5,28 @@ use std::time::Duration;
 
 /// What one scenario saw.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub struct Report {
     lines: Vec<String>,
     broken: Vec<String>,
 }
 
 impl Report {
-    pub(crate) fn new(title: impl Display) -> Self {
+    pub fn new(title: impl Display) -> Self {
         Self { lines: vec![format!("\n== {title}")], broken: Vec::new() }
     }
 
     /// A line of what was measured.
-    pub(crate) fn row(&mut self, what: &str, value: impl Display) {
+    pub fn row(&mut self, what: &str, value: impl Display) {
         self.lines.push(format!("{what:<58} {value}"));
     }
 
     /// A line of text.
-    pub(crate) fn note(&mut self, text: impl Display) {
+    pub fn note(&mut self, text: impl Display) {
         self.lines.push(text.to_string());
     }
 
     /// A row with a bound; it is remembered when it does not hold.
-    pub(crate) fn bound(&mut self, what: &str, value: impl Display, bound: &str, holds: bool) {
+    pub fn bound(&mut self, what: &str, value: impl Display, bound: &str, holds: bool) {
         let verdict = if holds { "holds" } else { "BROKEN" };
         self.lines.push(format!("{what:<58} {value}   [bound: {bound}: {verdict}]"));
         if !holds {
@@ -34,26 +34,26 @@ impl Report {
         }
     }
 
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.lines.join("\n")
     }
 
-    pub(crate) fn broken(&self) -> &[String] {
+    pub fn broken(&self) -> &[String] {
         &self.broken
     }
 }
 
 /// Milliseconds at three places of a distribution.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spread {
-    pub(crate) n: usize,
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) max: f64,
+pub struct Spread {
+    pub n: usize,
+    pub p50: f64,
+    pub p99: f64,
+    pub max: f64,
 }
 
 impl Spread {
-    pub(crate) fn of(durations: impl IntoIterator<Item = Duration>) -> Self {
+    pub fn of(durations: impl IntoIterator<Item = Duration>) -> Self {
         let mut ms: Vec<f64> =
             durations.into_iter().map(|one| one.as_secs_f64() * 1000.0).collect();
         ms.sort_by(f64::total_cmp);
@@ -74,6 +74,6 @@ impl Display for Spread {
 }
 
 /// A part of a whole as a percentage.
-pub(crate) fn percent(part: f64, whole: f64) -> String {
+pub fn percent(part: f64, whole: f64) -> String {
     format!("{:.2} %", 100.0 * part / whole)
 }
