@@ -12,6 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "sluicegate/quota/v1/quota.proto",
         "sluicegate/usage/v1/usage.proto",
         "sluicegate/pool/v1/pool.proto",
+        "sluicegate/health/v1/health.proto",
         "sluicegate/deferred/v1/deferred.proto",
         "sluicegate/degrade/v1/degrade.proto",
         "sluicegate/admin/v1/admin.proto",

@@ -52,6 +52,14 @@ pub mod pool {
     }
 }
 
+/// What the fleet knows of targets.
+pub mod health {
+    #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
+    pub mod v1 {
+        tonic::include_proto!("sluicegate.health.v1");
+    }
+}
+
 /// Requests that are run later.
 pub mod deferred {
     #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]

@@ -14,6 +14,17 @@ const AUTH: &str = "auth/";
 /// Sealed by the key that every secret in the store is sealed with.
 pub(crate) const SEAL_CHECK: &str = "auth/seal-check";
 
+/// Held by the replica that decides for the fleet. Nothing below this prefix is configuration.
+pub(crate) const LEADER: &str = "fleet/leader";
+/// How targets stand; followed by provider and model.
+pub(crate) const BREAKER: &str = "fleet/breaker/";
+
+/// Key of how a target stands. A slash ends the provider's name, so that none may be in it.
+pub(crate) fn breaker(provider: &str, model: &str) -> String {
+    let provider = provider.replace('%', "%25").replace('/', "%2F");
+    format!("{BREAKER}{provider}/{model}")
+}
+
 /// Key of one resource.
 pub(crate) fn resource(reference: &ResourceRef) -> String {
     format!("{RESOURCE}{reference}")

@@ -4,10 +4,13 @@
 
 pub mod apply;
 pub mod auth;
+pub mod breaker;
 pub mod deferred;
 pub mod degrade;
 pub mod desired;
+pub mod election;
 mod error;
+pub mod expiry;
 pub mod fleet;
 pub mod history;
 mod idempotency;
@@ -26,9 +29,11 @@ pub mod usage;
 
 pub use apply::{Applier, Change, Desire, Difference, Outcome, Request};
 pub use auth::{Auth, Issued, Role, Tokens};
+pub use breaker::Breakers;
 pub use deferred::Deferred;
 pub use degrade::Degrade;
 pub use desired::{Changes, Desired};
+pub use election::Election;
 pub use error::{CoreError, Moved};
 pub use fleet::{DataPlane, Fleet, Progress, Session};
 pub use history::History;

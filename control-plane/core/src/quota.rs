@@ -1,7 +1,6 @@
 //! What data planes may draw on limits that the whole fleet shares: finds the limit and the override
 //! that an operation is about, and asks the ledger.
 
-pub mod expiry;
 mod meter;
 mod reading;
 pub mod standing;

@@ -7,8 +7,8 @@ mod watch;
 use std::sync::Arc;
 
 use sluicegate_control_core::{
-    Applier, CoreError, Deferred, Degrade, Desired, Fleet, History, Pool, deferred::Wanted,
-    quota::standing::Standing, usage::query::Totals,
+    Applier, Breakers, CoreError, Deferred, Degrade, Desired, Fleet, History, Pool,
+    deferred::Wanted, quota::standing::Standing, usage::query::Totals,
 };
 use sluicegate_model::path::Path;
 use sluicegate_proto::{
@@ -44,6 +44,7 @@ pub(crate) struct AdminService {
     pub(crate) pool: Arc<Pool>,
     pub(crate) degrade: Arc<Degrade>,
     pub(crate) deferred: Option<Arc<Deferred>>,
+    pub(crate) breakers: Arc<Breakers>,
     pub(crate) probes: Arc<Probes>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) replica_id: String,
@@ -238,6 +239,14 @@ impl Admin for AdminService {
         let cancelled = self.deferred()?.withdraw(&request.into_inner().id).await;
         let cancelled = cancelled.map_err(status::status)?;
         Ok(Response::new(pb::CancelDeferredReply { cancelled }))
+    }
+
+    async fn breaker_status(
+        &self,
+        request: Request<pb::BreakerStatusRequest>,
+    ) -> Result<Response<pb::BreakerStatusReply>, Status> {
+        let reply = self.breakers.status(&request.into_inner()).await;
+        reply.map(Response::new).map_err(status::status)
     }
 
     async fn probe(

@@ -10,7 +10,7 @@ use axum::{
     routing::get,
 };
 use serde_json::{Map, Value, json};
-use sluicegate_control_core::{Deferred, Degrade, Desired, Fleet, Pool, Publication};
+use sluicegate_control_core::{Breakers, Deferred, Degrade, Desired, Fleet, Pool, Publication};
 use sluicegate_store::ledger::{Ledger, LedgerHealth};
 use sluicegate_telemetry::metric;
 use tokio::net::TcpListener;
@@ -28,6 +28,7 @@ pub(crate) struct Health {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) degrade: Arc<Degrade>,
+    pub(crate) breakers: Arc<Breakers>,
     pub(crate) deferred: Option<Arc<Deferred>>,
     pub(crate) replica_id: String,
     pub(crate) stopping: CancellationToken,
@@ -106,6 +107,7 @@ async fn metrics(State(health): State<Health>) -> Response {
         },
         credentials: health.pool.states(),
         degradations: degradations(&health.degrade),
+        targets: health.breakers.states(),
         deferred: health.deferred.as_ref().map(|all| all.counts()).unwrap_or_default(),
     });
     ([(CONTENT_TYPE, metric::CONTENT_TYPE)], text).into_response()

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use sluicegate_store::{
     StoreError,
     ledger::{
-        Cell, CellChange, Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView,
+        Cell, CellChange, Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView, Note,
         TotalsQuery, UsageBatch, UsageRow,
     },
 };
@@ -65,6 +66,10 @@ impl Ledger for Measured {
 
     async fn cells(&self, changes: &[CellChange]) -> Result<Vec<Cell>, StoreError> {
         self.measure(Call::Cells, self.inner.cells(changes)).await
+    }
+
+    async fn notes(&self, put: Option<&Note>) -> Result<Vec<(String, Bytes)>, StoreError> {
+        self.measure(Call::Notes, self.inner.notes(put)).await
     }
 
     async fn now_ms(&self) -> Result<u64, StoreError> {

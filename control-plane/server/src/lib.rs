@@ -5,6 +5,7 @@ mod admin;
 mod auth;
 mod deferred;
 mod degrade;
+mod health;
 mod http;
 mod ledger;
 mod metrics;

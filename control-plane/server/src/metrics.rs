@@ -8,6 +8,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use sluicegate_control_core::{CoreError, Outcome};
+use sluicegate_protocol::breaker::State;
 use sluicegate_store::{StoreError, deferred::QueueCount};
 use sluicegate_telemetry::metric;
 
@@ -29,6 +30,7 @@ pub(crate) struct Metrics {
     store_up: Gauge,
     credentials: Family<CredentialLabels, Gauge>,
     degradations: Family<[(&'static str, String); 1], Gauge>,
+    targets: Family<TargetLabels, Gauge>,
     deferred: Family<QueueLabels, Gauge>,
     /// Ends of deferred requests that callers' servers were told, by what came of it.
     pub(crate) webhooks: Family<[(&'static str, &'static str); 1], Counter>,
@@ -41,6 +43,13 @@ pub(crate) struct Metrics {
 struct CredentialLabels {
     credential: String,
     state: &'static str,
+}
+
+/// Labels of targets: names of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TargetLabels {
+    provider: String,
+    model: String,
 }
 
 /// Labels of queues: as many as have requests.
@@ -63,6 +72,8 @@ pub(crate) struct Levels {
     pub(crate) credentials: Vec<(String, &'static str)>,
     /// Each degradation with its level.
     pub(crate) degradations: Vec<(String, u32)>,
+    /// Each target, provider and model, with its state in the fleet.
+    pub(crate) targets: Vec<(String, String, State)>,
     /// Deferred requests.
     pub(crate) deferred: Vec<QueueCount>,
 }
@@ -83,6 +94,7 @@ impl Metrics {
             store_up: Gauge::default(),
             credentials: Family::default(),
             degradations: Family::default(),
+            targets: Family::default(),
             deferred: Family::default(),
             webhooks: Family::default(),
             ledger: LedgerMetrics::default(),
@@ -96,6 +108,11 @@ impl Metrics {
             "degradation_level",
             "How far each degradation has gone, from 0 to 3",
             metrics.degradations.clone(),
+        );
+        metrics.registry.register(
+            "breaker_state",
+            "State of each target in the fleet: 0 closed, 1 suspect, 2 ramping, 3 half open, 4 open",
+            metrics.targets.clone(),
         );
         metrics.registry.register(
             "deferred_requests",
@@ -209,6 +226,11 @@ impl Metrics {
         self.credentials.clear();
         for (credential, state) in levels.credentials {
             self.credentials.get_or_create(&CredentialLabels { credential, state }).set(1);
+        }
+        self.targets.clear();
+        for (provider, model, state) in levels.targets {
+            let gauge = self.targets.get_or_create(&TargetLabels { provider, model });
+            gauge.set(state.number().into());
         }
         metric::render(&self.registry)
     }

@@ -6,8 +6,9 @@ use sluicegate_control_core::Role;
 use sluicegate_proto::{
     FILE_DESCRIPTOR_SET, admin::v1::admin_server::AdminServer,
     deferred::v1::deferred_server::DeferredServer, degrade::v1::degrade_server::DegradeServer,
-    policy::v1::policy_stream_server::PolicyStreamServer, pool::v1::pool_server::PoolServer,
-    quota::v1::quota_server::QuotaServer, usage::v1::usage_server::UsageServer,
+    health::v1::health_server::HealthServer, policy::v1::policy_stream_server::PolicyStreamServer,
+    pool::v1::pool_server::PoolServer, quota::v1::quota_server::QuotaServer,
+    usage::v1::usage_server::UsageServer,
 };
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::{net::TcpListener, time::timeout};
@@ -27,6 +28,7 @@ use crate::{
     auth::Guarded,
     deferred::DeferredService,
     degrade::DegradeService,
+    health::HealthService,
     http::{self, Health},
     policy::PolicyService,
     pool::PoolService,
@@ -42,23 +44,27 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_MESSAGE: usize = 4 << 20;
 /// How long stopping may take.
 const STOP: Duration = Duration::from_secs(5);
+/// How long the store may take to hear that this replica leads no more.
+const RESIGN: Duration = Duration::from_secs(1);
 
 type Admin = Guarded<AdminServer<AdminService>>;
 type Policy = Guarded<PolicyStreamServer<PolicyService>>;
 type Quota = Guarded<QuotaServer<QuotaService>>;
 type Pool = Guarded<PoolServer<PoolService>>;
+type Targets = Guarded<HealthServer<HealthService>>;
 type Deferred = Guarded<DeferredServer<DeferredService>>;
 type Degrade = Guarded<DegradeServer<DegradeService>>;
 type Usage = Guarded<UsageServer<UsageService>>;
 
 /// What health is told of, by name; the empty one is all of them.
-const SERVICES: [&str; 8] = [
+const SERVICES: [&str; 9] = [
     "",
     Admin::NAME,
     Policy::NAME,
     Quota::NAME,
     Usage::NAME,
     Pool::NAME,
+    Targets::NAME,
     Deferred::NAME,
     Degrade::NAME,
 ];
@@ -125,6 +131,7 @@ impl ControlPlane {
             metrics: self.metrics.clone(),
             pool: self.pool.clone(),
             degrade: self.degrade.clone(),
+            breakers: self.breakers.clone(),
             deferred: self.deferred.clone(),
             replica_id: self.policy.replica_id.clone(),
             stopping: stopping.clone(),
@@ -137,13 +144,16 @@ impl ControlPlane {
                 http.await.map_err(ServeError::Http)
             },)
         };
-        tokio::select! {
+        let ended = tokio::select! {
             ended = both => ended.map(|((), ())| ()),
             () = overdue(&stopping) => {
                 tracing::warn!("calls did not end within {STOP:?} and were cut off");
                 Ok(())
             }
-        }
+        };
+        // Another replica need not wait until the leader's key ends by itself.
+        drop(timeout(RESIGN, self.election.resign()).await);
+        ended
     }
 
     async fn router(
@@ -161,6 +171,7 @@ impl ControlPlane {
             pool: self.pool.clone(),
             degrade: self.degrade.clone(),
             deferred: self.deferred.clone(),
+            breakers: self.breakers.clone(),
             probes: self.probes.clone(),
             metrics: self.metrics.clone(),
             replica_id: self.policy.replica_id.clone(),
@@ -189,6 +200,8 @@ impl ControlPlane {
             degrade: self.degrade.clone(),
             stopping: stopping.clone(),
         });
+        let targets =
+            HealthServer::new(HealthService::new(self.breakers.clone(), stopping.clone()));
         let deferred =
             DeferredService { deferred: self.deferred.clone(), stopping: stopping.clone() };
         let most = deferred.max_message(MAX_MESSAGE);
@@ -203,6 +216,7 @@ impl ControlPlane {
         let quota = quota.max_decoding_message_size(MAX_MESSAGE);
         let pool = pool.max_decoding_message_size(MAX_MESSAGE);
         let degrade = degrade.max_decoding_message_size(MAX_MESSAGE);
+        let targets = targets.max_decoding_message_size(MAX_MESSAGE);
         let usage = usage
             .max_decoding_message_size(MAX_MESSAGE)
             .accept_compressed(CompressionEncoding::Zstd);
@@ -234,6 +248,7 @@ impl ControlPlane {
             .add_service(Guarded::new(usage, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(pool, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(degrade, self.auth.clone(), Role::Node))
+            .add_service(Guarded::new(targets, self.auth.clone(), Role::Node))
             .add_service(Guarded::new(deferred, self.auth.clone(), Role::Node))
             .add_service(health)
             .add_service(reflection().build_v1().map_err(unreadable)?)

@@ -3,19 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use sluicegate_control_core::{
-    Applier, Auth, CoreError, Deferred, Degrade, Desired, Fleet, History, Issued, LedgerClock,
-    Limits, Pool, Publication, Quota, Setback, Tokens, Usage, check_seal_key,
-    deferred::webhook::Allowed,
-    probe::Subjects,
-    quota::{expiry::OverrideExpiry, standing::Standing},
-    secrets::watch::SecretWatch,
-    usage::query::Totals,
+    Applier, Auth, Breakers, CoreError, Deferred, Degrade, Desired, Election, Fleet, History,
+    Issued, LedgerClock, Limits, Pool, Publication, Quota, Setback, Tokens, Usage, check_seal_key,
+    deferred::webhook::Allowed, election::Timing, expiry::Expiry, probe::Subjects,
+    quota::standing::Standing, secrets::watch::SecretWatch, usage::query::Totals,
 };
 use sluicegate_model::{address::Network, seal::SealKey, secret::Secret};
 use sluicegate_protocol::policy::ServerConfig;
 use sluicegate_store::{ConfigStore, deferred::Deferred as DeferredStore, ledger::Ledger};
 use sluicegate_telemetry::task::AbortOnDrop;
-use tokio::sync::watch;
 
 use crate::{
     ledger::Measured,
@@ -99,13 +95,13 @@ pub struct ControlPlane {
     pub(crate) usage: Arc<Usage>,
     pub(crate) totals: Arc<Totals>,
     pub(crate) pool: Arc<Pool>,
+    pub(crate) election: Arc<Election>,
+    pub(crate) breakers: Arc<Breakers>,
     pub(crate) probes: Arc<Probes>,
     pub(crate) degrade: Arc<Degrade>,
     pub(crate) deferred: Option<Arc<Deferred>>,
-    /// Degradations are worked on for as long as it is there.
-    _leads: watch::Sender<bool>,
     _telling: Option<AbortOnDrop<()>>,
-    _tasks: [AbortOnDrop<()>; 7],
+    _tasks: [AbortOnDrop<()>; 9],
 }
 
 impl ControlPlane {
@@ -135,17 +131,18 @@ impl ControlPlane {
         let applier = Arc::new(Applier::new(store.clone(), desired.clone(), seal_key.clone()));
         let subjects = Subjects::new(desired.clone(), seal_key.clone());
         let secrets = SecretWatch::new(desired.clone(), applier.clone(), seal_key).start();
-        let expiry = OverrideExpiry::new(desired.clone(), applier.clone()).start();
+        let expiry = Expiry::new(desired.clone(), applier.clone()).start();
         let (limits, compiling) = Limits::start(&desired);
         let metrics = Arc::new(Metrics::new());
         let ledger: Arc<dyn Ledger> =
             Arc::new(Measured::new(config.ledger, metrics.ledger.clone()));
         let clock = Arc::new(LedgerClock::new(ledger.clone()));
         let (pool, keeping) = Pool::start(desired.clone(), ledger.clone());
-        // Every replica works on degradations, each for the data planes that ask it.
-        let leads = watch::Sender::new(true);
+        let (election, electing) = Election::start(store.clone(), &replica_id, Timing::default());
+        let (breakers, breaking) =
+            Breakers::start(desired.clone(), store.clone(), ledger.clone(), election.clone());
         let scraper = Arc::new(HttpScraper::new());
-        let (degrade, degrading) = Degrade::start(&desired, scraper, leads.subscribe());
+        let (degrade, degrading) = Degrade::start(&desired, scraper, election.leads());
         let telling = deferred.as_ref().map(|deferred| Teller::start(deferred.clone(), &metrics));
         let state = desired.snapshot();
         tracing::info!(
@@ -172,13 +169,17 @@ impl ControlPlane {
             usage: Arc::new(Usage::new(ledger.clone(), clock.clone())),
             totals: Arc::new(Totals::new(ledger.clone(), clock)),
             pool,
+            election,
+            breakers,
             probes: Arc::new(Probes::new(subjects, config.prober)),
             degrade,
             deferred,
-            _leads: leads,
             _telling: telling,
             ledger,
-            _tasks: [watching, publishing, secrets, expiry, compiling, keeping, degrading],
+            _tasks: [
+                watching, publishing, secrets, expiry, compiling, keeping, electing, breaking,
+                degrading,
+            ],
         };
         Ok((control_plane, issued))
     }

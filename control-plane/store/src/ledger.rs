@@ -17,6 +17,7 @@ pub(crate) mod usage;
 use std::fmt;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 pub use sluicegate_protocol::pool::{Cell, Change as CellChange};
 use tokio::sync::watch;
 
@@ -254,6 +255,24 @@ pub struct MeterView {
 /// go.
 pub const MAX_CELLS: usize = 20_000;
 
+/// Something that one replica tells the others for a while. It is lost when the store's process ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Takes the place of the one before of this name. At most 256 bytes.
+    pub name: String,
+    /// At most [`MAX_NOTE_BYTES`].
+    pub value: Bytes,
+    /// How long it is told, by the store's time: 1 to [`MAX_NOTE_MS`].
+    pub ttl_ms: u64,
+}
+
+/// Most notes that are kept. Of more, those that end first go.
+pub const MAX_NOTES: usize = 64;
+/// Largest note, in bytes.
+pub const MAX_NOTE_BYTES: usize = 1 << 20;
+/// Longest life of a note, in milliseconds.
+pub const MAX_NOTE_MS: u64 = 60_000;
+
 /// Can the ledger be used?
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LedgerHealth {
@@ -291,6 +310,10 @@ pub trait Ledger: Send + Sync + fmt::Debug {
     /// Does the changes in turn, atomically together, and tells every cell of a provider key that is
     /// kept then; without changes it only tells. What has ended is kept for an hour.
     async fn cells(&self, changes: &[CellChange]) -> Result<Vec<Cell>, StoreError>;
+
+    /// Puts a note, if one is given, and tells names and values of all that have not ended, in no
+    /// order.
+    async fn notes(&self, put: Option<&Note>) -> Result<Vec<(String, Bytes)>, StoreError>;
 
     /// The store's time in milliseconds since the Unix epoch.
     async fn now_ms(&self) -> Result<u64, StoreError>;

@@ -8,6 +8,7 @@ mod failure;
 mod lease;
 mod link;
 mod meters;
+mod notes;
 mod scripts;
 mod session;
 mod usage;
@@ -16,6 +17,7 @@ use std::{fmt, sync::Arc};
 
 use ::redis::{Pipeline, RedisResult, aio::MultiplexedConnection};
 use async_trait::async_trait;
+use bytes::Bytes;
 use sluicegate_protocol::pool::{Cell, Change};
 use sluicegate_telemetry::task;
 use tokio::{sync::watch, task::JoinHandle};
@@ -28,8 +30,8 @@ use link::Link;
 use crate::{
     StoreError,
     ledger::{
-        Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView, TotalsQuery, UsageBatch,
-        UsageRow, cells::Unreadable, check,
+        Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView, Note, TotalsQuery,
+        UsageBatch, UsageRow, cells::Unreadable, check,
     },
 };
 
@@ -140,6 +142,16 @@ impl Ledger for RedisLedger {
         };
         let (answer, _) = self.link.call(self.link.timeouts.read, ask).await?;
         Ok(cells::told(answer, &self.unreadable))
+    }
+
+    async fn notes(&self, put: Option<&Note>) -> Result<Vec<(String, Bytes)>, StoreError> {
+        put.map_or(Ok(()), |note| check::note(NAME, note))?;
+        let command = &notes::command(&self.prefix, &self.link.scripts, put);
+        let ask = |mut connection: MultiplexedConnection| async move {
+            command.query_async::<notes::Answer>(&mut connection).await
+        };
+        let (answer, _) = self.link.call(self.link.timeouts.read, ask).await?;
+        Ok(notes::told(answer))
     }
 
     async fn now_ms(&self) -> Result<u64, StoreError> {

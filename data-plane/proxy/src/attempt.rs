@@ -18,6 +18,7 @@ use sluicegate_model::{
     outcome::Blame,
     resource::{Again, Retry},
 };
+use sluicegate_protocol::breaker::{Blocked, TargetKey, Verdict};
 use sluicegate_telemetry::record::AttemptRecord;
 use tokio::time::Instant;
 
@@ -29,6 +30,7 @@ use crate::{
     refusal::Refusal,
     report::{Report, target_record},
     route::{Choice, Next, Plan, Why},
+    target::Suspect,
     trace::Trace,
 };
 use failures::Failures;
@@ -86,6 +88,8 @@ pub struct Asked<'a> {
     pub group: &'a Group,
     /// Nothing is tried again.
     pub once: bool,
+    /// The request, as far as it may kill what it is sent to.
+    pub suspect: &'a Suspect,
 }
 
 /// Tries the plan's choices in turn, within one budget of attempts and time.
@@ -107,6 +111,7 @@ pub async fn first_answer(
     let model = limited.permit.model.clone();
     let mut patience = Patience::new(&model, asked.group);
     plan.set_tokens(limited.sizes.measured(), limited.sizes.expected_tokens());
+    let mut killed: Option<TargetKey> = None;
     let mut images = Images { call: asked.call, fetcher: asked.fetcher, inlined: None };
     loop {
         let mut choice = match plan.advance() {
@@ -130,6 +135,13 @@ pub async fn first_answer(
                 Waited::Enough => break,
             },
         };
+        asked.suspect.check().map_err(poisonous)?;
+        if killed.as_ref() == Some(&choice.target().key) {
+            // What killed a target may kill another, but not the same one again.
+            plan.unfit();
+            continue;
+        }
+        choice.suspect = Some(asked.suspect.clone());
         // What one target cannot do, another may.
         let to = Destination { model: &choice.model, profile: &choice.provider.profile };
         let total = report.ends_by(choice.provider.timeouts.total);
@@ -185,6 +197,9 @@ pub async fn first_answer(
         let fault = match opened {
             Ok(opened) => {
                 choice.succeeded();
+                if matches!(opened, Opened::Whole(_)) {
+                    choice.survived();
+                }
                 report.served_by(&choice);
                 report.dropped = translated.dropped;
                 if let Some(bill) = &mut report.bill {
@@ -194,11 +209,16 @@ pub async fn first_answer(
             }
             Err(fault) => choice.scrubbed(fault),
         };
+        let mut poison = None;
         if report.is_late() {
             // Its caller's time was over, not the target's.
             choice.ended(&Fault::new(Outcome::ClientCancelled, String::new()));
         } else {
-            choice.failed(&fault);
+            match choice.failed(&fault) {
+                Verdict::Innocent => {}
+                Verdict::RetryOnce => killed = Some(choice.target().key.clone()),
+                Verdict::Blocked(blocked) => poison = Some(blocked),
+            }
         }
         failed(report, &choice, &fault, started);
         if let Some(bill) = &mut report.bill {
@@ -209,11 +229,16 @@ pub async fn first_answer(
         if report.is_late() {
             return Err(Refusal::DeadlineExceeded);
         }
+        poison.map_or(Ok(()), Err).map_err(poisonous)?;
         if !go_on {
             break;
         }
     }
     Err(failures.refusal(&plan, asked.call))
+}
+
+fn poisonous(blocked: Blocked) -> Refusal {
+    Refusal::Poison { left_ms: blocked.left_ms }
 }
 
 /// Tells the plan of a failure. `false`: nothing more is to be tried.

@@ -2,6 +2,7 @@
 
 mod deferred;
 mod degradations;
+mod targets;
 
 pub use degradations::Degradations;
 
@@ -19,13 +20,13 @@ use sluicegate_flow::Class;
 use sluicegate_journal::{Numbers, clock::boottime_ms};
 use sluicegate_model::{Outcome, resource::limit::Dimension};
 use sluicegate_proto::policy::v1::LedgerStatus;
-use sluicegate_protocol::breaker::{State, TargetKey};
 use sluicegate_telemetry::{
     metric::{LATENCY_BUCKETS_S, registry, render},
     record::AccessRecord,
 };
 
 pub use deferred::DeferredMetrics;
+use targets::{PingLabels, TargetLabels, TargetName};
 
 /// Labels of finished requests; every value comes from a closed list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -70,14 +71,6 @@ struct CredentialLabels {
     state: &'static str,
 }
 
-/// Labels of targets: names of the policy, and a closed list.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TargetLabels {
-    provider: String,
-    model: String,
-    state: &'static str,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitName {
     limit: String,
@@ -100,6 +93,8 @@ pub struct Metrics {
     attempts: Family<AttemptLabels, Counter>,
     credential_changes: Family<CredentialLabels, Counter>,
     breaker_changes: Family<TargetLabels, Counter>,
+    breaker_state: Family<TargetName, Gauge>,
+    breaker_probes: Family<PingLabels, Counter>,
     routed: Family<RouteLabels, Counter>,
     shed: Family<ClassLabels, Counter>,
     pressure: Gauge<f64, AtomicU64>,
@@ -156,6 +151,18 @@ impl Metrics {
         let first_event = Histogram::new(LATENCY_BUCKETS_S);
         let attempts = Family::default();
         let credential_changes = Family::default();
+        let breaker_state = Family::<TargetName, Gauge>::default();
+        registry.register(
+            "breaker_state",
+            "State of each target here: 0 closed, 1 suspect, 2 ramping, 3 half open, 4 open",
+            breaker_state.clone(),
+        );
+        let breaker_probes = Family::<PingLabels, Counter>::default();
+        registry.register(
+            "breaker_probes",
+            "Calls of the gateway's own that found out how a target does",
+            breaker_probes.clone(),
+        );
         let breaker_changes = Family::<TargetLabels, Counter>::default();
         registry.register(
             "breaker_changes",
@@ -326,6 +333,8 @@ impl Metrics {
             attempts,
             credential_changes,
             breaker_changes,
+            breaker_state,
+            breaker_probes,
             routed,
             shed,
             pressure,
@@ -404,16 +413,6 @@ impl Metrics {
     pub fn attempted(&self, provider: &str, outcome: Outcome) {
         let labels = AttemptLabels { provider: provider.to_owned(), outcome: outcome.name() };
         self.attempts.get_or_create(&labels).inc();
-    }
-
-    /// Counts a target whose breaker has come into a state.
-    pub fn breaker_changed(&self, target: &TargetKey, state: State) {
-        let labels = TargetLabels {
-            provider: target.provider.clone(),
-            model: target.model.clone(),
-            state: state.name(),
-        };
-        self.breaker_changes.get_or_create(&labels).inc();
     }
 
     /// Counts a key that went out of use, or came back.

@@ -34,6 +34,7 @@ use crate::{
     respond,
     route::{self, Choice, Load},
     settle::{Bill, settle, settle_failed},
+    target::Guard,
     tasks::{self, features::offers_tools},
     trace::Trace,
     usage::UsageLog,
@@ -55,6 +56,8 @@ pub struct Gateway {
     pub watchman: Watchman,
     /// How provider keys stand.
     pub pool: Arc<Pool>,
+    /// Requests that kill what they are sent to.
+    pub guard: Arc<Guard>,
     /// What upstreams have reported before.
     pub learned: Learned,
     /// Where usage is written down.
@@ -248,12 +251,14 @@ impl Gateway {
         let load = load(permit, call, context.headers);
         let plan = route::plan(policy, permit, call.endpoint, &self.pool, load)?;
         let mut limited = self.limit(policy, permit, call, report).await?;
+        let suspect = self.guard.suspect(&permit.caller.shares_as, &call.model, &call.body);
         let asked = Asked {
             call,
             trace: context.trace,
             fetcher: &self.fetcher,
             group: &permit.model.group,
             once: policy.retries_are_off() || !self.watchman.may_retry(),
+            suspect: &suspect,
         };
         match attempt::first_answer(plan, asked, &mut limited, report).await {
             Ok((mut opened, choice)) => {

@@ -20,7 +20,7 @@ use sluicegate_model::{
 
 pub use compile::{Compiled, Compiler};
 pub(crate) use compile::{credential, provider};
-use sluicegate_protocol::pool::Waits;
+use sluicegate_protocol::{breaker::Forces, pool::Waits};
 use sluicegate_telemetry::clock;
 use tokio::sync::watch;
 
@@ -52,6 +52,8 @@ pub struct Policy {
     pub degraded_by_hand_until: Option<u64>,
     /// Until when nothing is tried again, by an operator's word: milliseconds since the Unix epoch.
     retries_off_until: Option<u64>,
+    /// What operators want of targets.
+    pub forces: Forces,
 }
 
 impl Policy {

@@ -91,6 +91,10 @@ pub enum Refusal {
     /// What the request uses could not be written down.
     JournalFull,
     ShuttingDown,
+    /// The request was in flight when two targets died: it is sent to none for so long.
+    Poison {
+        left_ms: u64,
+    },
     /// The caller's connection took nothing for too long.
     SlowReader,
     /// The caller's own time was over before an answer had begun.
@@ -341,6 +345,15 @@ impl Refusal {
                     "the gateway is shutting down; try again".into(),
                 )
             },
+            Self::Poison { left_ms } => row(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                INVALID,
+                "poison_request",
+                format!(
+                    "two targets died while they worked on this request: it is not sent to any for {} s",
+                    left_ms.div_ceil(1_000)
+                ),
+            ),
             Self::SlowReader => row(
                 StatusCode::REQUEST_TIMEOUT,
                 INVALID,

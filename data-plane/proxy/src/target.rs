@@ -5,8 +5,12 @@
 //! [`Trip`], which says nothing when it is dropped.
 
 mod choosing;
+mod client;
 mod end;
 mod log;
+mod outbox;
+mod ping;
+mod poison;
 mod registry;
 mod trip;
 
@@ -24,8 +28,11 @@ use sluicegate_journal::clock::boottime_ms;
 use sluicegate_protocol::breaker::{Changed, Local, Refused, State, TargetKey};
 
 pub use choosing::Choosing;
+pub use client::{Exchange, TargetClient};
 pub use end::end_of;
 pub use log::Log;
+pub use outbox::Outbox;
+pub use poison::{Guard, Suspect};
 pub use registry::Targets;
 pub use trip::Trip;
 
@@ -38,6 +45,7 @@ pub struct Target {
     breaker: Mutex<Local>,
     gate: Arc<Gate>,
     first_events: Mutex<FirstEvents>,
+    breaks: Mutex<Breaks>,
     watcher: Arc<dyn Watcher>,
 }
 
@@ -67,6 +75,17 @@ impl Standing {
     }
 }
 
+/// Connections of requests that broke lately.
+#[derive(Debug, Default)]
+struct Breaks {
+    at_ms: u64,
+    /// Requests that were in flight when the first of them broke.
+    in_flight: u32,
+}
+
+/// Connections that break within this time broke together. Milliseconds.
+const TOGETHER_MS: u64 = 1_000;
+
 /// Who is told of what happens to targets.
 pub trait Watcher: std::fmt::Debug + Send + Sync {
     /// A breaker has changed, or a probe has ended.
@@ -91,6 +110,7 @@ impl Target {
             breaker: Mutex::new(breaker),
             gate,
             first_events: Mutex::default(),
+            breaks: Mutex::default(),
             watcher,
         }
     }
@@ -140,7 +160,8 @@ impl Target {
         let (changed, is_up) = {
             let mut breaker = self.breaker();
             let changed = breaker.tick(boottime_ms());
-            (changed, breaker.wants_probe() || breaker.weight_percent() > 0)
+            // Probes are for requests that somebody waits for, and for the fleet's own.
+            (changed, breaker.weight_percent() > 0)
         };
         self.tell(&changed);
         let View { used, limits, waiting, .. } = self.gate.view();
@@ -158,6 +179,29 @@ impl Target {
     /// How it stands.
     pub fn state(&self) -> State {
         self.breaker().state()
+    }
+
+    /// Would the next request be a probe?
+    fn wants_probe(&self) -> bool {
+        self.breaker().wants_probe()
+    }
+
+    /// Does something to its breaker, and tells what that changed.
+    fn change(&self, change: impl FnOnce(&mut Local, u64) -> Changed) {
+        let changed = change(&mut self.breaker(), boottime_ms());
+        self.tell(&changed);
+    }
+
+    /// The connection of a request that is in flight broke: how many others were, when the first of
+    /// those broke that break together.
+    fn broke(&self) -> u32 {
+        let (now_ms, in_flight) = (boottime_ms(), self.breaker().in_flight());
+        let mut breaks = lock(&self.breaks);
+        if now_ms.saturating_sub(breaks.at_ms) >= TOGETHER_MS {
+            *breaks = Breaks { at_ms: now_ms, in_flight };
+        }
+        breaks.in_flight = breaks.in_flight.max(in_flight);
+        breaks.in_flight.saturating_sub(1)
     }
 
     /// What is under way and what waits.

@@ -30,6 +30,7 @@ Every day:
   sluicegate nodes                                 who runs what
   sluicegate history && sluicegate rollback 41     undo
   sluicegate key-pool status                       which provider keys rest, and why
+  sluicegate breaker status                        which targets are left alone, and why
   sluicegate degrade status                        what is taken away from requests, and why
   sluicegate limit status && sluicegate usage      who is held by what, and what was used
   sluicegate probe openai                          how a provider really behaves
@@ -91,6 +92,9 @@ pub(crate) enum Verb {
     /// Show how provider keys stand; let them rest, take them out of use and back
     #[command(subcommand)]
     KeyPool(verbs::key_pool::KeyPoolVerb),
+    /// Show which targets are left alone, and force them open or closed
+    #[command(subcommand)]
+    Breaker(verbs::breaker::BreakerVerb),
     /// Show how far degradations have gone; set that by hand for a while
     #[command(subcommand)]
     Degrade(verbs::degrade::DegradeVerb),

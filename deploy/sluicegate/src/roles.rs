@@ -264,6 +264,9 @@ pub(crate) struct DataPlaneArgs {
     #[arg(long, env = "SLUICEGATE_NODE_ID", value_name = "NAME", default_value_t = host_name(),
           hide_default_value = true)]
     pub(crate) node_id: String,
+    /// Where it is, such as a zone of a region: what fails in one zone alone is not left alone by all
+    #[arg(long, env = "SLUICEGATE_ZONE", value_name = "NAME")]
+    pub(crate) zone: Option<String>,
     /// Address that callers reach it at, as 'sluicegate nodes' shows it; default: --listen
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) advertise: Option<String>,

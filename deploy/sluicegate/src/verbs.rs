@@ -1,6 +1,7 @@
 //! What each verb does, a file each.
 
 pub(crate) mod apply;
+pub(crate) mod breaker;
 pub(crate) mod completions;
 pub(crate) mod deferred;
 pub(crate) mod degrade;
@@ -48,6 +49,7 @@ pub(crate) async fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Probe(args) => Box::pin(probe::run(args)).await,
         Verb::Nodes(args) => Box::pin(nodes::run(args)).await,
         Verb::Key(verb) => Box::pin(key::run(verb)).await,
+        Verb::Breaker(verb) => Box::pin(breaker::run(verb)).await,
         Verb::KeyPool(verb) => Box::pin(key_pool::run(verb)).await,
         Verb::Degrade(verb) => Box::pin(degrade::run(verb)).await,
         Verb::Limit(verb) => Box::pin(limit::run(verb)).await,

@@ -1,14 +1,18 @@
 //! A ledger that says what a test tells it to, and remembers what it was asked.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use sluicegate_protocol::pool::{Cell, Cells, Change};
 use sluicegate_store::{
     StoreError,
     ledger::{
         Counted, LeaseOp, LeaseState, LeaseStatus, Ledger, LedgerHealth, MeterKind, MeterView,
-        TotalsQuery, UsageBatch, UsageRow,
+        Note, TotalsQuery, UsageBatch, UsageRow,
     },
 };
 use tokio::sync::watch;
@@ -28,6 +32,7 @@ pub(crate) struct Script {
     pub(crate) meters: Vec<MeterView>,
     pub(crate) rows: Vec<UsageRow>,
     pub(crate) cells: Cells,
+    pub(crate) notes: BTreeMap<String, Bytes>,
     pub(crate) queries: Vec<TotalsQuery>,
     /// How often the time was asked for.
     pub(crate) asked_time: usize,
@@ -103,6 +108,14 @@ impl Ledger for Scripted {
             script.cells.change(change, now_ms);
         }
         Ok(script.cells.told(now_ms))
+    }
+
+    async fn notes(&self, put: Option<&Note>) -> Result<Vec<(String, Bytes)>, StoreError> {
+        let mut script = self.reached()?;
+        if let Some(note) = put {
+            script.notes.insert(note.name.clone(), note.value.clone());
+        }
+        Ok(script.notes.clone().into_iter().collect())
     }
 
     async fn now_ms(&self) -> Result<u64, StoreError> {

@@ -4,7 +4,9 @@
 
 mod apply;
 mod auth;
+mod breaker;
 mod concurrency;
+mod election;
 mod fixture;
 mod fleet;
 mod history;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_control_core::{History, quota::expiry::OverrideExpiry};
+use sluicegate_control_core::{History, expiry::Expiry};
 use sluicegate_model::Kind;
 use sluicegate_telemetry::clock;
 use tokio::time::timeout;
@@ -37,8 +37,8 @@ async fn a11_an_override_ends_by_itself_once() {
     };
     core.put(vec![rated("l"), expiring("stays", "j", end + 3_600_000)]).await;
     let watching = [
-        OverrideExpiry::new(core.desired.clone(), core.applier.clone()).start(),
-        OverrideExpiry::new(other.desired.clone(), other.applier.clone()).start(),
+        Expiry::new(core.desired.clone(), core.applier.clone()).start(),
+        Expiry::new(other.desired.clone(), other.applier.clone()).start(),
     ];
     // It comes while the watch sleeps until the other one's end.
     core.put(vec![expiring("short", "k", end)]).await;
@@ -52,7 +52,7 @@ async fn a11_an_override_ends_by_itself_once() {
     drop(watching);
     let newest = core.desired.snapshot().sequence.max(other.desired.snapshot().sequence);
     let page = History::new(core.store.clone()).page(newest, 20).await.unwrap();
-    let by_itself: Vec<_> = page.iter().filter(|entry| entry.author == "override-expiry").collect();
+    let by_itself: Vec<_> = page.iter().filter(|entry| entry.author == "expiry").collect();
     assert_eq!(by_itself.len(), 1, "{page:?}");
     assert_eq!(by_itself[0].comment, "override short expired by itself");
     assert_eq!(by_itself[0].differences[0].reference.to_string(), "override/short");
@@ -61,7 +61,7 @@ async fn a11_an_override_ends_by_itself_once() {
 #[tokio::test]
 async fn the_next_look_is_at_the_next_end() {
     let core = Core::new().await;
-    let expiry = OverrideExpiry::new(core.desired.clone(), core.applier.clone());
+    let expiry = Expiry::new(core.desired.clone(), core.applier.clone());
     let at = 1_790_000_000_000;
     assert_eq!(expiry.look(at).await, Duration::from_secs(60), "nothing ends");
     core.put(vec![

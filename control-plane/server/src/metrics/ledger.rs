@@ -25,6 +25,7 @@ pub(crate) enum Call {
     Totals,
     Meters,
     Cells,
+    Notes,
     Time,
 }
 
@@ -36,6 +37,7 @@ impl Call {
             Self::Totals => "totals",
             Self::Meters => "meters",
             Self::Cells => "cells",
+            Self::Notes => "notes",
             Self::Time => "time",
         }
     }

@@ -7,6 +7,7 @@ use sluicegate_model::{seal::SealKey, secret::Secret};
 use sluicegate_proto::{
     admin::v1::{self as pb, admin_client::AdminClient},
     deferred::v1::deferred_client::DeferredClient,
+    health::v1::health_client::HealthClient,
     pool::v1::pool_client::PoolClient,
     quota::v1::quota_client::QuotaClient,
     resource::v1::{self as resource, resource::Spec, secret_source::Source},
@@ -131,6 +132,10 @@ impl Served {
         PoolClient::with_interceptor(self.channel().await, Bearer(token))
     }
 
+    pub(crate) async fn health(&self, token: Option<&'static str>) -> Health {
+        HealthClient::with_interceptor(self.channel().await, Bearer(token))
+    }
+
     pub(crate) async fn deferred(&self, token: Option<&'static str>) -> Deferred {
         DeferredClient::with_interceptor(self.channel().await, Bearer(token))
     }
@@ -170,6 +175,7 @@ impl Served {
 }
 
 pub(crate) type Quota = QuotaClient<InterceptedService<Channel, Bearer>>;
+pub(crate) type Health = HealthClient<InterceptedService<Channel, Bearer>>;
 pub(crate) type Pool = PoolClient<InterceptedService<Channel, Bearer>>;
 pub(crate) type Deferred = DeferredClient<InterceptedService<Channel, Bearer>>;
 pub(crate) type Usage = UsageClient<InterceptedService<Channel, Bearer>>;

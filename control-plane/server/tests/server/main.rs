@@ -8,6 +8,7 @@ mod changes;
 mod deferred;
 mod doors;
 mod fixture;
+mod health;
 mod node;
 mod policy;
 mod pool;

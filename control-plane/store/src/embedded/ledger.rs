@@ -4,6 +4,7 @@
 mod cells;
 mod codec;
 mod keeper;
+mod notes;
 mod table;
 
 use std::{
@@ -14,6 +15,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use sluicegate_protocol::pool::{Cell, Change};
 use sluicegate_telemetry::clock;
 use tokio::{sync::watch, time::Instant};
@@ -22,13 +24,14 @@ use super::{EmbeddedStore, NAME, Shared, blocking, table as store_table};
 use crate::{
     StoreError,
     ledger::{
-        Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView, TotalsQuery, UsageBatch,
-        UsageRow, check,
+        Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView, Note, TotalsQuery,
+        UsageBatch, UsageRow, check,
         meter::{Meter, Phase},
     },
 };
 use cells::KeptCells;
 use keeper::Keeper;
+use notes::Notes;
 
 /// After a crash: how long reports are taken and nothing is given.
 const RECOVERY: Duration = Duration::from_secs(2);
@@ -48,6 +51,7 @@ struct Books {
     shared: Arc<Shared>,
     open: Mutex<Open>,
     cells: KeptCells,
+    notes: Notes,
     /// There is something to write, or nothing more to come.
     news: Condvar,
     health: watch::Sender<LedgerHealth>,
@@ -116,6 +120,7 @@ impl Books {
             shared,
             open: Mutex::new(Open { meters: found.meters, dirty, closing: false }),
             cells,
+            notes: Notes::default(),
             news: Condvar::new(),
             health: watch::Sender::new(health),
             time,
@@ -222,6 +227,11 @@ impl Ledger for EmbeddedLedger {
         let (books, changes) = (self.books.clone(), changes.to_vec());
         blocking(move || books.cells.change(&changes, books.time.now_ms(), &books.shared.file))
             .await
+    }
+
+    async fn notes(&self, put: Option<&Note>) -> Result<Vec<(String, Bytes)>, StoreError> {
+        put.map_or(Ok(()), |note| check::note(NAME, note))?;
+        Ok(self.books.notes.exchange(put, self.books.time.now_ms()))
     }
 
     async fn now_ms(&self) -> Result<u64, StoreError> {

@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 use sluicegate_protocol::pool::Change;
 
-use super::{Day, LeaseOp, MAX_AMOUNT, TotalsQuery, UsageBatch};
+use super::{Day, LeaseOp, MAX_AMOUNT, MAX_NOTE_BYTES, MAX_NOTE_MS, Note, TotalsQuery, UsageBatch};
 use crate::StoreError;
 
 /// Longest text of a meter, in bytes.
@@ -35,6 +35,21 @@ pub(crate) fn cells(store: &'static str, changes: &[Change]) -> Result<(), Store
             reason: format!("a cell of a provider key {fault}"),
         })
     })
+}
+
+/// Refuses a note without a name, one that is too large, and one that ends at once or too late.
+pub(crate) fn note(store: &'static str, note: &Note) -> Result<(), StoreError> {
+    bounded(store, "the name of a note", &note.name, ID_BYTES)?;
+    let refused = |reason| Err(StoreError::Refused { store, reason });
+    if note.value.len() > MAX_NOTE_BYTES {
+        let actual = note.value.len();
+        return refused(format!("a note of {actual} bytes is over the limit of {MAX_NOTE_BYTES}"));
+    }
+    if !(1..=MAX_NOTE_MS).contains(&note.ttl_ms) {
+        let ttl_ms = note.ttl_ms;
+        return refused(format!("a note lives 1 to {MAX_NOTE_MS} ms, not {ttl_ms}"));
+    }
+    Ok(())
 }
 
 /// Refuses a batch that names no source, no possible day, or numbers out of order.

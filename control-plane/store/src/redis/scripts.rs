@@ -10,6 +10,7 @@ pub(super) struct Scripts {
     pub(super) lease: Script,
     pub(super) count: Script,
     pub(super) cells: Script,
+    pub(super) notes: Script,
     pub(super) epoch: Script,
     pub(super) rights: Script,
     pub(super) deferred: DeferredScripts,
@@ -21,15 +22,16 @@ impl Scripts {
             lease: Script::new(include_str!("lease.lua")),
             count: Script::new(include_str!("count.lua")),
             cells: Script::new(include_str!("cells.lua")),
+            notes: Script::new(include_str!("notes.lua")),
             epoch: Script::new(include_str!("epoch.lua")),
             rights: Script::new(include_str!("rights.lua")),
             deferred: DeferredScripts::new(),
         }
     }
 
-    pub(super) fn all(&self) -> [&Script; 11] {
+    pub(super) fn all(&self) -> [&Script; 12] {
         let DeferredScripts { put, claim, change, look, list, deliver } = &self.deferred;
-        let Self { lease, count, cells, epoch, rights, deferred: _ } = self;
-        [lease, count, cells, epoch, rights, put, claim, change, look, list, deliver]
+        let Self { lease, count, cells, notes, epoch, rights, deferred: _ } = self;
+        [lease, count, cells, notes, epoch, rights, put, claim, change, look, list, deliver]
     }
 }

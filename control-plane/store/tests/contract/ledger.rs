@@ -32,6 +32,8 @@ macro_rules! for_every_promise_of_a_ledger {
             cells::c5_garbage_is_left_out,
             cells::c5_cells_outlive_the_process,
             cells::c5_cells_agree_with_the_table,
+            notes::b1_notes_are_told_to_everybody_until_they_end,
+            notes::b1_notes_are_bounded,
         }
     };
 }
@@ -42,6 +44,7 @@ mod faults;
 mod fixture;
 mod model;
 mod nodes;
+mod notes;
 pub mod redis;
 pub mod server;
 mod suite;

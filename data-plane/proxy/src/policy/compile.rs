@@ -15,6 +15,7 @@ use sluicegate_model::{
 };
 use sluicegate_proto::{policy::v1 as pb, resource::v1 as resource_pb};
 use sluicegate_protocol::{
+    breaker::Forces,
     policy::{Body, Change, Key, SCHEMA},
     pool::Waits,
 };
@@ -168,7 +169,11 @@ fn build(
     }
 
     let tenants = tenants(set);
-    let mut policy = Policy { revision, limits: limits(set), ..Policy::default() };
+    let forces = Forces::new(set.iter().filter_map(|(_, resource)| match resource {
+        Resource::Force(spec) => Some(spec),
+        _ => None,
+    }));
+    let mut policy = Policy { revision, limits: limits(set), forces, ..Policy::default() };
     for (reference, resource) in set.iter() {
         match resource {
             Resource::ApiKey(spec) => {
@@ -208,6 +213,7 @@ fn build(
                     let known = policy.retries_off_until.unwrap_or(0);
                     policy.retries_off_until = Some(until.max(known));
                 }
+                // They are looked at together.
                 Forced::Breaker { .. } => {}
             },
         }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use sluicegate_dialect::{Fault, redact};
 use sluicegate_model::{Outcome, secret::Secret};
+use sluicegate_protocol::breaker::{End, Verdict};
 
 use super::Why;
 use crate::{
     policy::{Credential, Model, Provider},
     pool::Pass,
-    target::{Trip, end_of},
+    target::{Suspect, Target, Trip, end_of},
 };
 
 /// Where one attempt goes.
@@ -28,6 +29,8 @@ pub struct Choice {
     pub(super) pass: Option<Pass>,
     /// Leave to send something to the target.
     pub(super) trip: Trip,
+    /// The request, as far as it may kill what it is sent to.
+    pub(crate) suspect: Option<Suspect>,
     /// The caller made the model's name up, or asks for more than the model may be for: that there is no
     /// such thing is then no fault of the key.
     pub(super) chosen: bool,
@@ -44,7 +47,26 @@ impl Choice {
 
     /// The answer that had begun has ended.
     pub fn ended(&mut self, fault: &Fault) {
-        self.trip.ended(end_of(fault, true), false);
+        let end = end_of(fault, true);
+        if let Some(suspect) = self.suspect.take() {
+            match end {
+                End::Success => suspect.survived(),
+                end => drop(suspect.failed(self.trip.target(), fault, end)),
+            }
+        }
+        self.trip.ended(end, false);
+    }
+
+    /// The whole answer is here.
+    pub fn survived(&mut self) {
+        if let Some(suspect) = self.suspect.take() {
+            suspect.survived();
+        }
+    }
+
+    /// Where it goes.
+    pub fn target(&self) -> &Arc<Target> {
+        self.trip.target()
     }
 
     /// The failure without anything that is known to be private: the key it was sent with, where it was
@@ -59,11 +81,15 @@ impl Choice {
         fault
     }
 
-    /// The attempt failed before an answer had begun.
-    pub fn failed(&mut self, fault: &Fault) {
+    /// The attempt failed before an answer had begun. Tells what may become of the request.
+    pub fn failed(&mut self, fault: &Fault) -> Verdict {
         self.condemns(fault);
         let full = matches!(fault.outcome, Outcome::RateLimited | Outcome::Overloaded);
-        self.trip.ended(end_of(fault, false), full);
+        let end = end_of(fault, false);
+        let suspect = self.suspect.take();
+        let verdict = suspect.map(|suspect| suspect.failed(self.trip.target(), fault, end));
+        self.trip.ended(end, full);
+        verdict.unwrap_or(Verdict::Innocent)
     }
 
     /// What was said concerns the key.

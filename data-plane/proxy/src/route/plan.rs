@@ -143,6 +143,7 @@ impl Aim {
             why: stage.1,
             pass,
             trip,
+            suspect: None,
             chosen: self.chosen,
         }
     }

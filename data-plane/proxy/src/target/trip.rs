@@ -27,9 +27,14 @@ impl Trip {
         self.room = Some(room);
     }
 
-    /// The request is sent now: what passed before was no wait of the target's.
+    /// Where it goes.
     pub fn target(&self) -> &Arc<Target> {
         &self.target
+    }
+
+    /// Does the breaker wait for it?
+    pub fn is_probe(&self) -> bool {
+        self.ticket.is_some_and(|ticket| ticket.is_probe())
     }
 
     /// The first meaningful event has come.

@@ -22,7 +22,7 @@ use sluicegate_proxy::{
     report::Reporter,
     server,
     sync::{self, PolicySync, SyncConfig, cache::Cache},
-    target::{self, Targets},
+    target::{self, Exchange, Guard, Outbox, TargetClient, Targets},
     upstream::Clients,
     usage::{self, Reporting, UsageLog},
 };
@@ -69,6 +69,7 @@ pub(crate) async fn data_plane(args: DataPlaneArgs) -> anyhow::Result<()> {
         token,
         node_id: args.node_id.clone(),
         advertise: args.advertise.clone(),
+        zone: args.zone.clone(),
         state_dir: args.state_dir.clone(),
     };
     output::line(&format!(
@@ -95,6 +96,7 @@ pub(super) struct Setup {
     pub(super) token: Secret,
     pub(super) node_id: String,
     pub(super) advertise: Option<String>,
+    pub(super) zone: Option<String>,
     pub(super) state_dir: std::path::PathBuf,
 }
 
@@ -165,9 +167,16 @@ impl DataPlane {
         let clients = Clients::with_web_roots();
         let (endpoints, token) = (config.endpoints.clone(), config.token.clone());
         let (node_id, incarnation) = (config.node.node_id.clone(), config.node.incarnation);
-        let targets = Targets::new(Arc::new(target::Log::new(metrics.clone())));
-        let (sync, notices) =
-            PolicySync::start(config, cache, current.clone(), clients, targets, metrics.clone());
+        let outbox = Outbox::new(target::Log::new(metrics.clone()));
+        let targets = Targets::new(outbox.clone());
+        let (sync, notices) = PolicySync::start(
+            config,
+            cache,
+            current.clone(),
+            clients,
+            targets.clone(),
+            metrics.clone(),
+        );
         for notice in notices {
             tracing::warn!("{notice}");
         }
@@ -199,12 +208,25 @@ impl DataPlane {
         };
         let degrading = LevelsClient::start(teller, &endpoints, &token);
         let deferred = Deferred::new(&endpoints, &token, node_id.clone(), metrics.clone());
+        let guard = Arc::new(Guard::default());
+        let about = Exchange {
+            targets,
+            outbox,
+            guard: guard.clone(),
+            current: current.clone(),
+            pool: pool.clone(),
+            metrics: metrics.clone(),
+            node_id: node_id.clone(),
+            zone: setup.zone,
+        };
+        let healing = TargetClient::start(about, &endpoints, &token);
         let reporting = Reporting::start(&log, recovered, &endpoints, &token, node_id);
         let gateway = Arc::new(Gateway {
             fetcher: Fetcher::default(),
             current,
             quota: quota.clone(),
             pool,
+            guard,
             watchman: Watchman::new(metrics.clone(), args.max_memory_bytes),
             learned: Learned::default(),
             usage: log.clone(),
@@ -233,7 +255,7 @@ impl DataPlane {
             tokio::join!(server::serve(self.traffic, gateway, drain, stop), runner.ended());
             // What was used last is written down, and sent as far as there is time.
             tokio::join!(quota.hand_back(LAST_REPORT), log.flush(LAST_REPORT));
-            drop((sync, watching, guarding, exchange, pooling, degrading, reporting));
+            drop((sync, watching, guarding, exchange, pooling, degrading, healing, reporting));
             ops_stop.cancel();
         });
         Ok(Running { status, serving, writer })

@@ -8,12 +8,13 @@ use std::{
 
 use anyhow::Context;
 use async_trait::async_trait;
+use bytes::Bytes;
 use sluicegate_store::{
     StoreError,
     deferred::{Deferred, DeferredLimits},
     embedded::EmbeddedStore,
     ledger::{
-        Cell, CellChange, Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView,
+        Cell, CellChange, Counted, LeaseOp, LeaseState, Ledger, LedgerHealth, MeterView, Note,
         TotalsQuery, UsageBatch, UsageRow,
     },
     redis::{RedisConfig, RedisDeferred, RedisLedger, RedisTls},
@@ -175,6 +176,10 @@ impl Ledger for Late {
 
     async fn cells(&self, changes: &[CellChange]) -> Result<Vec<Cell>, StoreError> {
         self.ledger()?.cells(changes).await
+    }
+
+    async fn notes(&self, put: Option<&Note>) -> Result<Vec<(String, Bytes)>, StoreError> {
+        self.ledger()?.notes(put).await
     }
 
     async fn now_ms(&self) -> Result<u64, StoreError> {

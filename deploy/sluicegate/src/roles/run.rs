@@ -103,6 +103,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
         token: tokens.node.clone(),
         node_id: "local".into(),
         advertise: None,
+        zone: None,
         state_dir: cache,
     };
     let mut running = data.start(&args.traffic, setup, stop.clone())?;

@@ -61,6 +61,9 @@ pub(crate) struct State {
     pub(crate) deferred: Vec<DeferredRequest>,
     pub(crate) deferred_asked: Vec<ListDeferredRequest>,
     pub(crate) deferred_cancelled: Vec<String>,
+    /// What is told of targets, and which were asked for.
+    pub(crate) breakers: BreakerStatusReply,
+    pub(crate) breakers_asked: Vec<String>,
     /// What each probe tells, and what was asked.
     pub(crate) probe: Vec<Result<ProbeEvent, Status>>,
     pub(crate) probes_asked: Vec<ProbeRequest>,
@@ -428,6 +431,15 @@ impl Admin for Fake {
             (self.state().degradations.clone(), request.into_inner().degradation);
         reply.degradations.retain(|one| asked.is_empty() || one.degradation == asked);
         Ok(Response::new(reply))
+    }
+
+    async fn breaker_status(
+        &self,
+        request: Request<BreakerStatusRequest>,
+    ) -> Result<Response<BreakerStatusReply>, Status> {
+        let mut state = self.state();
+        state.breakers_asked.push(request.into_inner().target);
+        Ok(Response::new(state.breakers.clone()))
     }
 
     async fn set_pool_state(

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests start tasks and processes as they like")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod breaker;
 mod change;
 mod deferred;
 mod degrade;

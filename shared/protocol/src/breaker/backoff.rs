@@ -38,6 +38,11 @@ impl Backoff {
         }
     }
 
+    /// In a row so far.
+    pub(super) fn openings(&self) -> u32 {
+        self.openings
+    }
+
     pub(super) fn closed(&mut self, now_ms: u64) {
         self.healthy_since_ms.get_or_insert(now_ms);
     }

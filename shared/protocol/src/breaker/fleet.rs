@@ -75,6 +75,8 @@ pub struct Standing {
     pub forced: Option<Forced>,
     /// Until it is tried again.
     pub left_ms: u64,
+    /// Openings in a row.
+    pub strikes: u32,
     /// Nodes that speak of it.
     pub nodes: u32,
     /// Nodes that have it open by what they saw themselves.
@@ -110,10 +112,10 @@ impl Fleet {
     }
 
     /// The policy changed: targets that stand in for each other. Of a group of more than one, at most
-    /// the share `max_share` is open at once and never all; a target of several groups heeds them all.
+    /// the share beside it is open at once and never all; a target of several groups heeds them all.
     /// What is open beyond that is closed with the next tick, the nearest to health first.
-    pub fn set_groups(&mut self, groups: Vec<Vec<TargetKey>>, max_share: f64) {
-        self.groups.set(groups, max_share);
+    pub fn set_groups(&mut self, groups: Vec<(Vec<TargetKey>, f64)>) {
+        self.groups.set(groups);
     }
 
     /// A node tells what it sees of a target.
@@ -193,6 +195,13 @@ impl Fleet {
             }
         }
         self.generation = self.generation.saturating_add(HEIR);
+    }
+
+    /// Counts on from what was said before, also of targets that are closed.
+    pub fn heard_of(&mut self, generation: u64) {
+        if generation < MAX_GENERATION {
+            self.generation = self.generation.max(generation);
+        }
     }
 
     /// Draws the conclusions; to be asked about twice a second, and at once after a report that tells

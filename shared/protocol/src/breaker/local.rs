@@ -1,5 +1,6 @@
 //! The breaker of one target on one data plane.
 
+mod force;
 mod orders;
 mod phase;
 mod probe;
@@ -49,6 +50,8 @@ pub struct Local {
     generation: u64,
     backoff: Backoff,
     orders: Option<orders::Orders>,
+    /// The policy's own word, above every order.
+    forced: Option<orders::Orders>,
     heard: Option<Heard>,
     granted: Option<Heard>,
     permit: Option<Permit>,
@@ -92,6 +95,7 @@ impl Local {
             generation: 0,
             backoff: Backoff::default(),
             orders: None,
+            forced: None,
             heard: None,
             granted: None,
             permit: None,
@@ -111,7 +115,7 @@ impl Local {
         }
         self.evidence = Evidence::new(&rules);
         self.rules = rules;
-        let off = self.rules.off && self.orders.is_none() && self.phase != Phase::Closed;
+        let off = self.rules.off && self.is_free() && self.phase != Phase::Closed;
         if off { self.close(Reason::Operator, now_ms).into() } else { Changed::default() }
     }
 
@@ -331,6 +335,12 @@ impl Local {
     pub fn tick(&mut self, now_ms: u64) -> Changed {
         self.orders.take_if(|orders| orders.until_ms <= now_ms);
         let changed = self.permit_expired(now_ms);
+        if self.forced.is_some_and(|forced| forced.until_ms > now_ms) {
+            return changed;
+        }
+        if self.forced.is_some() {
+            return changed.then(self.unforced(now_ms).into());
+        }
         let transition = match &self.orders {
             Some(orders) => {
                 let order = orders.order;
@@ -390,7 +400,7 @@ impl Local {
         Window {
             seq: self.seq,
             state: self.state(),
-            own: self.orders.is_none(),
+            own: self.is_free(),
             fatal: self.state() == State::Open && self.reason.is_fatal(),
             split: matches!(self.reason, Reason::SplitView { .. }),
             generation: self.generation,

@@ -73,6 +73,11 @@ struct Block {
 }
 
 impl Poison {
+    /// Is nothing suspected or blocked? Then there is nothing to ask it.
+    pub fn is_idle(&self) -> bool {
+        self.suspects.is_empty() && self.blocked.is_empty()
+    }
+
     /// May the request be sent?
     ///
     /// # Errors

@@ -21,6 +21,17 @@ impl State {
     pub const ALL: [Self; 5] =
         [Self::Closed, Self::Suspect, Self::Ramping, Self::HalfOpen, Self::Open];
 
+    /// Its place in [`State::ALL`], for metrics.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Closed => 0,
+            Self::Suspect => 1,
+            Self::Ramping => 2,
+            Self::HalfOpen => 3,
+            Self::Open => 4,
+        }
+    }
+
     /// What people and metrics call it.
     pub fn name(self) -> &'static str {
         match self {

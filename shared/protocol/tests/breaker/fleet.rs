@@ -348,7 +348,7 @@ fn b1_never_more_than_the_share_of_a_group_is_open() {
     let mut merger = Merger::new();
     let names = ["1", "2", "3", "4"];
     let group = |names: &[&str]| names.iter().map(|name| target(name)).collect::<Vec<_>>();
-    merger.fleet.set_groups(vec![group(&names), group(&["1"])], 0.5);
+    merger.fleet.set_groups(vec![(group(&names), 0.5), (group(&["1"]), 0.5)]);
     let open_now = |merger: &Merger| {
         names.into_iter().filter(|name| merger.standing(name).state != State::Closed).count()
     };
@@ -360,7 +360,7 @@ fn b1_never_more_than_the_share_of_a_group_is_open() {
     assert_eq!(open_now(&merger), 2);
     assert!(merger.standing("4").held);
     // A smaller group: one is closed again.
-    merger.fleet.set_groups(vec![group(&["1", "2"])], 0.5);
+    merger.fleet.set_groups(vec![(group(&["1", "2"]), 0.5)]);
     let actions = merger.tick();
     assert!(orders(&actions).contains(&Some("withdraw")));
     let [one, two] = ["1", "2"].map(|name| merger.standing(name).state);

@@ -2,6 +2,7 @@
 
 mod events;
 mod fleet;
+mod force;
 mod local;
 mod node;
 mod orders;

@@ -78,7 +78,7 @@ impl World {
             cut: false,
         };
         let mut fleet = Fleet::new(rules.clone(), seed);
-        fleet.set_groups(vec![keys.clone()], GROUP_SHARE);
+        fleet.set_groups(vec![(keys.clone(), GROUP_SHARE)]);
         Self {
             now_ms: 1_000,
             seed,
@@ -270,7 +270,7 @@ impl World {
     /// The control plane dies, and another takes over what it stored.
     fn new_merger(&mut self) {
         let mut fleet = Fleet::new(Arc::new(Rules::default()), self.seed);
-        fleet.set_groups(vec![self.targets.clone()], GROUP_SHARE);
+        fleet.set_groups(vec![(self.targets.clone(), GROUP_SHARE)]);
         let stored: Vec<_> = self.stored.values().cloned().collect();
         fleet.resume(&stored, self.now_ms);
         self.fleet = fleet;

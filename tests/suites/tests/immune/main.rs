@@ -8,6 +8,7 @@
 
 mod breaker;
 mod faults;
+mod fleet;
 mod shedding;
 mod tasks;
 mod world;

@@ -15,6 +15,7 @@ use super::{
     cells,
     fixture::*,
     nodes::{self, Rules},
+    notes,
     redis::nodes_seeds,
     suite, usage,
 };

@@ -15,6 +15,7 @@ use super::{
     fixture::*,
     model,
     nodes::{self, Rules},
+    notes,
     server::Server,
     suite, usage,
 };

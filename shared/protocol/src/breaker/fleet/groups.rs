@@ -10,20 +10,29 @@ const USUAL_SHARE: f64 = 0.5;
 /// Targets that stand in for each other, and which of them are left out.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Groups {
-    groups: Vec<BTreeSet<TargetKey>>,
+    groups: Vec<Group>,
     /// The groups of each target, by number.
     of: BTreeMap<TargetKey, Vec<usize>>,
-    max_share: f64,
     ejected: BTreeSet<TargetKey>,
 }
 
+#[derive(Debug, Clone)]
+struct Group {
+    targets: BTreeSet<TargetKey>,
+    /// How many of them may be left out.
+    allowed: usize,
+}
+
 impl Groups {
-    pub(super) fn set(&mut self, groups: Vec<Vec<TargetKey>>, max_share: f64) {
-        self.groups = groups.into_iter().map(BTreeSet::from_iter).collect();
-        self.max_share = if max_share.is_nan() { USUAL_SHARE } else { max_share.clamp(0.0, 1.0) };
+    pub(super) fn set(&mut self, groups: Vec<(Vec<TargetKey>, f64)>) {
+        let group = |(targets, max_share)| {
+            let targets = BTreeSet::from_iter(targets);
+            Group { allowed: allowed(targets.len(), max_share), targets }
+        };
+        self.groups = groups.into_iter().map(group).collect();
         self.of = BTreeMap::new();
         for (number, group) in self.groups.iter().enumerate() {
-            for target in group {
+            for target in &group.targets {
                 self.of.entry(target.clone()).or_default().push(number);
             }
         }
@@ -45,28 +54,29 @@ impl Groups {
         self.ejected.contains(target)
             || groups
                 .filter_map(|number| self.groups.get(*number))
-                .all(|group| self.ejected_of(group) < self.allowed(group.len()))
+                .all(|group| self.ejected_of(group) < group.allowed)
     }
 
     /// A group with too much left out that is not made up of `known` targets alone.
     pub(super) fn crowded(&self, known: &BTreeSet<TargetKey>) -> Option<BTreeSet<TargetKey>> {
-        let crowded = |group: &&BTreeSet<TargetKey>| {
-            self.ejected_of(group) > self.allowed(group.len()) && !group.is_subset(known)
+        let crowded = |group: &&Group| {
+            self.ejected_of(group) > group.allowed && !group.targets.is_subset(known)
         };
-        self.groups.iter().find(crowded).cloned()
+        self.groups.iter().find(crowded).map(|group| group.targets.clone())
     }
 
-    fn ejected_of(&self, group: &BTreeSet<TargetKey>) -> usize {
-        group.intersection(&self.ejected).count()
+    fn ejected_of(&self, group: &Group) -> usize {
+        group.targets.intersection(&self.ejected).count()
     }
+}
 
-    /// How many of so many may be left out: never the last of several.
-    fn allowed(&self, total: usize) -> usize {
-        if total <= 1 {
-            return total;
-        }
-        (1..total).take_while(|out| *out as f64 <= self.max_share * total as f64).count()
+/// How many of so many may be left out: never the last of several.
+fn allowed(total: usize, max_share: f64) -> usize {
+    let max_share = if max_share.is_nan() { USUAL_SHARE } else { max_share.clamp(0.0, 1.0) };
+    if total <= 1 {
+        return total;
     }
+    (1..total).take_while(|out| *out as f64 <= max_share * total as f64).count()
 }
 
 #[cfg(test)]
@@ -92,7 +102,7 @@ mod tests {
             let targets: Vec<_> =
                 (0..total).map(|n| TargetKey::new("p", format!("m{n}"))).collect();
             let mut groups = Groups::default();
-            groups.set(vec![targets.clone()], max_share);
+            groups.set(vec![(targets.clone(), max_share)]);
             let mut ejected = 0;
             for target in &targets {
                 if groups.may_eject(target) {
@@ -109,7 +119,7 @@ mod tests {
     fn b1_a_target_of_several_groups_heeds_them_all() {
         let [a, b, c] = ["a", "b", "c"].map(|model| TargetKey::new("p", model));
         let mut groups = Groups::default();
-        groups.set(vec![vec![a.clone(), b.clone()], vec![b.clone(), c.clone()]], 0.5);
+        groups.set(vec![(vec![a.clone(), b.clone()], 0.5), (vec![b.clone(), c.clone()], 0.5)]);
         groups.set_ejected(&a, true);
         assert!(!groups.may_eject(&b));
         assert!(groups.may_eject(&c));

@@ -218,6 +218,7 @@ impl Slot {
                 comment: forced.comment.clone(),
             }),
             left_ms: until_ms.saturating_sub(now_ms),
+            strikes: self.backoff.openings(),
             nodes: u32::try_from(self.windows.len()).unwrap_or(u32::MAX),
             nodes_open: sight.open,
             nodes_split: sight.split,

@@ -6,7 +6,7 @@ use crate::breaker::{Changed, Directive, Order, Probe, ProbeResult, Reason, Tran
 /// No directive holds longer without being repeated. Milliseconds.
 const MAX_TTL_MS: u64 = 600_000;
 /// No operator's word holds longer. Milliseconds.
-const MAX_FORCED_MS: u64 = 31 * 86_400_000;
+pub(super) const MAX_FORCED_MS: u64 = 31 * 86_400_000;
 /// After so long without a word an older generation is believed: the fleet may count anew.
 /// Milliseconds.
 const FORGOTTEN_MS: u64 = 30_000;
@@ -51,7 +51,7 @@ impl Local {
             // Since the ramp began this node has seen what opens a breaker.
             return changed;
         }
-        let transition = self.apply(order, now_ms);
+        let transition = if self.forced.is_none() { self.apply(order, now_ms) } else { None };
         self.orders = Some(Orders { order, until_ms });
         changed.then(transition.into())
     }
@@ -64,7 +64,7 @@ impl Local {
             return changed;
         }
         self.heard = Some(Heard::new(generation, now_ms));
-        if self.orders.take().is_none() || self.phase == Phase::Closed {
+        if self.orders.take().is_none() || self.forced.is_some() || self.phase == Phase::Closed {
             return changed;
         }
         changed.then(self.close(Reason::Fleet, now_ms).into())
@@ -92,11 +92,11 @@ impl Local {
     }
 
     pub(super) fn is_forced(&self) -> bool {
-        self.orders.is_some_and(|orders| orders.order.is_forced())
+        self.forced.is_some() || self.orders.is_some_and(|orders| orders.order.is_forced())
     }
 
     fn is_open_by_itself(&self) -> bool {
-        self.orders.is_none() && matches!(self.phase, Phase::Open { .. } | Phase::HalfOpen { .. })
+        self.is_free() && matches!(self.phase, Phase::Open { .. } | Phase::HalfOpen { .. })
     }
 
     /// Goes where an order wants it.

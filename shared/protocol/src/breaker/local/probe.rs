@@ -37,9 +37,7 @@ impl Local {
     pub fn wants_probe(&self) -> bool {
         match (&self.permit, &self.phase) {
             (Some(permit), _) => !permit.taken,
-            (None, Phase::HalfOpen { drawn, .. }) => {
-                self.orders.is_none() && (*drawn || !self.away)
-            }
+            (None, Phase::HalfOpen { drawn, .. }) => self.is_free() && (*drawn || !self.away),
             (None, _) => false,
         }
     }
@@ -76,8 +74,9 @@ impl Local {
     /// The probe has an answer. While the fleet gives orders it draws the conclusion.
     pub(super) fn probed(&mut self, probe: Probe, now_ms: u64) -> Changed {
         let Some(permit) = self.permit.take() else { return Changed::default() };
+        let free = self.is_free();
         let transition = match (probe, &mut self.phase) {
-            _ if self.orders.is_some() => None,
+            _ if !free => None,
             (Probe::Ok, Phase::Open { .. } | Phase::HalfOpen { .. }) => {
                 self.ramp(Reason::ProbeSucceeded, now_ms)
             }

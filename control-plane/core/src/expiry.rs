@@ -1,4 +1,4 @@
-//! Overrides that end by themselves: taken out of the configuration once their time is over.
+//! Overrides and forces, which end by themselves: taken out of the configuration once their time is over.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,19 +22,19 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Shortest sleep, also after a deletion that did not go through.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// Author of the changes.
-const AUTHOR: &str = "override-expiry";
+const AUTHOR: &str = "expiry";
 /// Deletions in one change.
 const MOST: usize = 50;
 
-/// Deletes overrides that have expired. Every replica does: whoever comes second finds nothing left
+/// Deletes what has expired. Every replica does: whoever comes second finds nothing left
 /// to delete.
 #[derive(Debug)]
-pub struct OverrideExpiry {
+pub struct Expiry {
     desired: Arc<Desired>,
     applier: Arc<Applier>,
 }
 
-impl OverrideExpiry {
+impl Expiry {
     pub fn new(desired: Arc<Desired>, applier: Arc<Applier>) -> Self {
         Self { desired, applier }
     }
@@ -42,7 +42,7 @@ impl OverrideExpiry {
     /// Watches until the task is dropped.
     #[must_use]
     pub fn start(self) -> AbortOnDrop<()> {
-        AbortOnDrop(task::spawn("override-expiry", async move {
+        AbortOnDrop(task::spawn("expiry", async move {
             let mut states = self.desired.subscribe();
             loop {
                 states.mark_unchanged();
@@ -69,8 +69,8 @@ impl OverrideExpiry {
             // Another replica was there before, or somebody gave it another time.
             Err(CoreError::Conflict(_) | CoreError::Contended { .. }) => SHORTEST,
             Err(error) => {
-                // It has ended anyhow: nothing asks an expired override.
-                tracing::warn!(%error, "expired overrides cannot be deleted; trying again");
+                // It has ended anyhow: nothing asks what has expired.
+                tracing::warn!(%error, "what has expired cannot be deleted; trying again");
                 SHORTEST * 10
             }
         }
@@ -81,10 +81,14 @@ impl OverrideExpiry {
             desire: Desire::Delete(reference.clone()),
             expect_version: Some(*version),
         });
-        let names: Vec<_> = expired.iter().map(|(reference, _)| reference.name.as_str()).collect();
-        let comment = match names.as_slice() {
-            [name] => format!("override {name} expired by itself"),
-            names => format!("{} overrides expired by themselves", names.len()),
+        let names: Vec<_> = expired
+            .iter()
+            .map(|(reference, _)| format!("{} {}", reference.kind.singular(), reference.name))
+            .collect();
+        let names = names.join(", ");
+        let comment = match expired {
+            [_] => format!("{names} expired by itself"),
+            several => format!("{} resources expired by themselves", several.len()),
         };
         let request = Request {
             changes: changes.collect(),
@@ -95,21 +99,26 @@ impl OverrideExpiry {
         let outcome = self.applier.apply(&request).await?;
         if !outcome.differences.is_empty() {
             let revision = outcome.at.revision;
-            tracing::info!(overrides = names.join(", "), revision, "overrides have expired");
+            tracing::info!(expired = names, revision, "overrides or forces have expired");
         }
         Ok(())
     }
 }
 
-/// When each override ends that has an end.
+/// When each resource ends that has an end.
 fn ends(state: &State) -> impl Iterator<Item = (&ResourceRef, Revision, u64)> {
-    let overrides = state.resources.range(ResourceRef::new(Kind::Override, "")..);
-    overrides.take_while(|(reference, _)| reference.kind == Kind::Override).filter_map(
-        |(reference, stored)| match &stored.parsed {
-            Resource::Override(spec) => Some((reference, stored.version, spec.expires_unix_ms?)),
+    let of = |kind| {
+        let all = state.resources.range(ResourceRef::new(kind, "")..);
+        all.take_while(move |(reference, _)| reference.kind == kind)
+    };
+    of(Kind::Override).chain(of(Kind::Force)).filter_map(|(reference, stored)| {
+        let end = match &stored.parsed {
+            Resource::Override(spec) => spec.expires_unix_ms,
+            Resource::Force(spec) => spec.expires_unix_ms,
             _ => None,
-        },
-    )
+        };
+        Some((reference, stored.version, end?))
+    })
 }
 
 fn expired(state: &State, unix_ms: u64) -> Vec<(ResourceRef, Revision)> {
