@@ -59,6 +59,11 @@ fn errors() {
 }
 
 #[test]
+fn retry_failover() {
+    area("retry-failover");
+}
+
+#[test]
 fn key_pool_breaker() {
     area("key-pool-breaker");
 }
