@@ -6,6 +6,7 @@
 mod checks;
 mod config;
 mod expect;
+mod fields;
 mod findings;
 mod generate;
 mod judge;
