@@ -10,6 +10,7 @@ mod fields;
 mod findings;
 mod generate;
 mod judge;
+mod leaks;
 mod lifecycle;
 mod own;
 mod play;
