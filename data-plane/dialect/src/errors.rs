@@ -59,7 +59,16 @@ impl Errors {
             .filter(|code| (400..600).contains(code) && status < 400);
         let means = self.rows.iter().find(|row| row.fits(status, &stated));
         let outcome = means.map_or_else(
-            || by_status::outcome(inner.unwrap_or(if status < 400 { 500 } else { status })),
+            || {
+                let status = inner.unwrap_or(if status < 400 { 500 } else { status });
+                match by_status::outcome(status) {
+                    // What is missing is something else that the request names, such as a file.
+                    Outcome::ModelMissing if stated.names_another_param() => {
+                        Outcome::InvalidRequest
+                    }
+                    outcome => outcome,
+                }
+            },
             |row| row.outcome,
         );
         let asked = wait::asked(headers, &stated, self.resets, wall_clock());

@@ -27,6 +27,13 @@ pub struct Stated {
     pub wait: Option<Duration>,
 }
 
+impl Stated {
+    /// Does it blame a member of the request that is not the model?
+    pub(super) fn names_another_param(&self) -> bool {
+        self.param.as_deref().is_some_and(|param| !param.is_empty() && param != "model")
+    }
+}
+
 /// Reads the body of an answer that is known to be an error.
 pub(super) fn in_refusal(headers: &HeaderMap, body: &[u8]) -> Stated {
     let mut stated = read(body)

@@ -106,6 +106,17 @@ fn status_decides_where_no_code_does() {
     check(401, "{\"error\":\"Unauthorized\"}", Outcome::KeyRefused);
     check(402, r#"{"error":{"message":"You have no quota","code":"x"}}"#, Outcome::QuotaExhausted);
     check(404, "{\"detail\":\"Not Found\"}", Outcome::ModelMissing);
+    check(
+        404,
+        r#"{"error":{"message":"m","type":"invalid_request_error","param":"model","code":null}}"#,
+        Outcome::ModelMissing,
+    );
+    check(
+        404,
+        r#"{"error":{"message":"No such file: file-1","type":"invalid_request_error","param":"file_id","code":null}}"#,
+        Outcome::InvalidRequest,
+    );
+    check(404, r#"{"error":{"message":"m","param":"","code":null}}"#, Outcome::ModelMissing);
     check(422, "{\"detail\":[]}", Outcome::InvalidRequest);
     check(529, "", Outcome::Overloaded);
     check(522, "<html>", Outcome::ProviderError);

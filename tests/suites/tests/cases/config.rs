@@ -36,10 +36,11 @@ fn provider(cell: &Cell, name: &str, spec: &ProviderSpec, upstream: SocketAddr) 
         // Nobody else gets this port from the kit, and nothing here listens on it.
         true => port::free().unwrap_or_else(|_| (Ipv4Addr::LOCALHOST, 9).into()),
     };
-    let keys = spec
-        .keys
-        .iter()
-        .map(|key| json!({"name": key, "secret": {"value": cell.secret(name, key)}, "weight": 1}));
+    let keys = spec.keys.iter().map(|key| {
+        let secret = cell.secret(name, key);
+        let disabled = spec.disabled.contains(key);
+        json!({"name": key, "secret": {"value": secret}, "weight": 1, "disabled": disabled})
+    });
     let mut provider = json!({
         "name": format!("{}-{name}", cell.name),
         "dialect": "openai-chat",

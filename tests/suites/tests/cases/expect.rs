@@ -53,6 +53,8 @@ pub(crate) struct Expect {
     pub(crate) limits: BTreeMap<String, (f64, f64)>,
     /// How keys of the cell stand once the exchange is over: provider and key, as `p1/k1`.
     pub(crate) key_states: BTreeMap<String, String>,
+    /// How often the breaker of each provider of the cell has opened by then.
+    pub(crate) opened: BTreeMap<String, u64>,
     pub(crate) timing: Timing,
     pub(crate) upstream: UpstreamExpect,
     pub(crate) record: RecordExpect,
@@ -164,6 +166,7 @@ pub(crate) struct RecordExpect {
     pub(crate) skip: bool,
     /// Allowed outcomes.
     pub(crate) outcome: Vec<String>,
+    pub(crate) status: Option<u16>,
     pub(crate) usage: Option<UsageExpect>,
     pub(crate) finish_reason: Option<String>,
     /// Number of attempts.

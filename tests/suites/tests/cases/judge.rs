@@ -61,6 +61,7 @@ pub(crate) fn together(
 pub(crate) fn wants_record(expect: &Expect) -> bool {
     let record = &expect.record;
     let asked = !record.outcome.is_empty()
+        || record.status.is_some()
         || record.usage.is_some()
         || record.attempts.is_some()
         || record.attempts_are_calls
@@ -89,6 +90,9 @@ fn record(
         findings.check(outcomes.contains(&record.outcome.as_str()), || {
             format!("the recorded outcome is {:?}, expected {outcomes:?}", record.outcome)
         });
+    }
+    if let Some(expected) = expect.status {
+        findings.equal("recorded status", record.status, Some(expected));
     }
     if let Some(expected) = expect.usage.or(success.then_some(UsageExpect::Is(7, 2))) {
         let usage = record.usage.unwrap_or_default();

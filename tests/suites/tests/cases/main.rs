@@ -6,9 +6,11 @@
 mod checks;
 mod config;
 mod expect;
+mod fields;
 mod findings;
 mod generate;
 mod judge;
+mod leaks;
 mod lifecycle;
 mod own;
 mod play;
@@ -56,6 +58,11 @@ fn routing_auth() {
 #[test]
 fn errors() {
     area("errors");
+}
+
+#[test]
+fn retry_failover() {
+    area("retry-failover");
 }
 
 #[test]

@@ -69,6 +69,7 @@ pub(crate) async fn case(world: &Arc<World>, case: &Case) -> Vec<String> {
                 run.played.push(played);
             }
             standing::judge_keys(world, cell, &exchange.expect, &mut findings).await;
+            standing::judge_breakers(world, cell, &exchange.expect, &mut findings).await;
             standing::judge(world, cell, &exchange.expect, &mut findings).await;
             if let Some(before) = before {
                 memory_after(world, exchange, before, &mut findings);

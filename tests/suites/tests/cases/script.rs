@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use sluicegate_testkit::coding::Coding;
@@ -27,6 +28,9 @@ pub(crate) enum Script {
 pub(crate) enum Line {
     /// Status and headers; see [`Step::Head`].
     Head(u16, Map<String, Value>),
+    /// The head of a JSON reply with status 429 whose `retry-after` is a date: its form, and so many
+    /// seconds from now.
+    LimitedUntil(DateForm, i64),
     /// The head of an event stream.
     EventStream,
     /// The head of a JSON reply.
@@ -78,6 +82,27 @@ pub(crate) enum Line {
     Stream(String),
 }
 
+/// The three forms of a date in HTTP. (RFC 9110, 5.6.7)
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DateForm {
+    ImfFixdate,
+    Rfc850,
+    Asctime,
+}
+
+impl DateForm {
+    /// The date so many seconds from now.
+    fn in_seconds(self, seconds: i64) -> String {
+        let format = match self {
+            Self::ImfFixdate => "%a, %d %b %Y %H:%M:%S GMT",
+            Self::Rfc850 => "%A, %d-%b-%y %H:%M:%S GMT",
+            Self::Asctime => "%a %b %e %H:%M:%S %Y",
+        };
+        (Timestamp::now() + SignedDuration::from_secs(seconds)).strftime(format).to_string()
+    }
+}
+
 impl TryFrom<Value> for Script {
     type Error = serde_json::Error;
 
@@ -124,6 +149,14 @@ impl Line {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 let headers = headers.iter().map(|(name, value)| (name.clone(), text(value)));
                 Step::Head(*status, headers.collect())
+            }
+            Self::LimitedUntil(form, seconds) => {
+                let headers = [
+                    ("content-type", "application/json"),
+                    ("retry-after", &form.in_seconds(*seconds)),
+                ];
+                let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+                Step::Head(429, headers.into())
             }
             Self::EventStream => Step::event_stream(),
             Self::Json(status) => Step::head(*status, "application/json"),

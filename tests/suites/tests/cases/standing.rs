@@ -1,10 +1,11 @@
-//! Where limits and provider keys stand after an exchange, as the control plane says it.
+//! Where limits, provider keys and breakers stand after an exchange, as the gateway says it.
 
 use std::time::Duration;
 
 use sluicegate_proto::admin::v1::admin_client::AdminClient;
 use sluicegate_proto::admin::v1::{LimitMeter, LimitStatusRequest, PoolStatusRequest};
 use sluicegate_testkit::cluster::ADMIN_TOKEN;
+use sluicegate_testkit::process::http_get;
 use tokio::time::Instant;
 use tonic::Request;
 
@@ -18,7 +19,7 @@ const SETTLED: Duration = Duration::from_secs(8);
 /// Pause between two looks.
 const POLL: Duration = Duration::from_millis(50);
 
-/// How soon the control plane must know how a key stands.
+/// How soon it must be known how a key or breaker stands.
 const KNOWN: Duration = Duration::from_secs(2);
 
 /// Waits until the cell's keys stand as is expected; adds how those stand that do not.
@@ -42,6 +43,45 @@ pub(crate) async fn judge_keys(
             tokio::time::sleep(POLL).await;
         }
     }
+}
+
+/// Waits until the breakers of the cell's providers have opened as often as is expected; adds those
+/// that have not.
+pub(crate) async fn judge_breakers(
+    world: &World,
+    cell: &Cell,
+    expect: &Expect,
+    findings: &mut Findings,
+) {
+    for (name, &expected) in &expect.opened {
+        let until = Instant::now() + KNOWN;
+        loop {
+            let opened = opened(world, &format!("{}-{name}", cell.name)).await;
+            if opened == expected {
+                break;
+            }
+            if Instant::now() >= until {
+                findings.add(format!(
+                    "the breaker of {name} has opened {opened} times, expected {expected}"
+                ));
+                break;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+/// How often a breaker of the provider has opened: one for each of its models.
+async fn opened(world: &World, provider: &str) -> u64 {
+    let provider = format!("provider=\"{provider}\"");
+    let metrics = http_get(world.gateway.ops(), "/metrics").await.text();
+    let counts = metrics.lines().filter_map(|line| {
+        let labels = line.strip_prefix("sluicegate_breaker_changes_total{")?;
+        let (labels, count) = labels.split_once("} ")?;
+        let is_it = labels.contains(&provider) && labels.contains("state=\"open\"");
+        if is_it { count.parse::<u64>().ok() } else { None }
+    });
+    counts.sum()
 }
 
 async fn key_state(world: &World, credential: &str) -> anyhow::Result<String> {

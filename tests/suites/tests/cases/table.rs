@@ -19,13 +19,14 @@ use crate::request::RequestSpec;
 use crate::script::Script;
 
 /// Every area, which is also the name of its file.
-pub(crate) const AREAS: [&str; 10] = [
+pub(crate) const AREAS: [&str; 11] = [
     "sse-framing",
     "stream-shape",
     "http-transport",
     "json-fidelity",
     "routing-auth",
     "errors",
+    "retry-failover",
     "key-pool-breaker",
     "cancel-timeout",
     "usage-accounting",
@@ -92,6 +93,8 @@ pub(crate) struct Setup {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ProviderSpec {
     pub(crate) keys: Vec<String>,
+    /// Those of them that an operator has taken out of use.
+    pub(crate) disabled: Vec<String>,
     /// The path of the base URL, behind what selects the cell.
     pub(crate) base: String,
     /// Secret of the keys in place of one that names the cell.
@@ -106,6 +109,7 @@ impl Default for ProviderSpec {
     fn default() -> Self {
         Self {
             keys: vec!["k1".into()],
+            disabled: Vec::new(),
             base: "/v1".into(),
             secret: None,
             down: false,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sluicegate_suites::admin::Admin;
 use sluicegate_suites::config::{self, KEY};
 use sluicegate_testkit::cluster::{Cluster, ControlPlane};
@@ -16,6 +16,7 @@ use crate::world::{LIMIT, World, ask, models, readyz};
 /// In which time a data plane must serve from its disk.
 const COLD_START: Duration = Duration::from_secs(5);
 
+/// life-control-plane-down
 #[tokio::test(flavor = "multi_thread")]
 async fn d5_data_planes_live_and_start_without_a_control_plane() {
     let mut world = World::start(false).await;
@@ -28,6 +29,7 @@ async fn d5_data_planes_live_and_start_without_a_control_plane() {
 
     world.cluster.control_planes[0].kill().unwrap();
     world.cluster.control_planes[0].wait_for_exit(LIMIT).await.unwrap();
+    let away = Instant::now();
     world.serves().await;
 
     let begun = Instant::now();
@@ -42,7 +44,12 @@ async fn d5_data_planes_live_and_start_without_a_control_plane() {
     assert_eq!(body["policy"]["revision"], head, "{body}");
     assert_eq!(body["control_plane"]["connected"], false, "{body}");
     world.serves().await;
+    // How old their policy may be is told.
+    let gone = away.elapsed();
+    let (_, body) = readyz(world.cluster.data_planes[1].ops()).await;
+    assert!(confirmed_ms_ago(&body).is_some_and(|age| age >= gone.as_millis()), "{body}");
 
+    let back = Instant::now();
     world.cluster.control_planes[0].restart().await.unwrap();
     world.admin.wait_for_head(3, LIMIT).await.unwrap();
     let (_, body) = readyz(world.cluster.data_planes[0].ops()).await;
@@ -55,7 +62,13 @@ async fn d5_data_planes_live_and_start_without_a_control_plane() {
     }
     let (_, body) = readyz(world.cluster.data_planes[0].ops()).await;
     assert_eq!(body["policy"]["source"], "control_plane", "{body}");
+    assert!(confirmed_ms_ago(&body).is_some_and(|age| age <= back.elapsed().as_millis()), "{body}");
     callers.stop().await.all_well();
+}
+
+/// When a control plane last said that the policy is the newest.
+fn confirmed_ms_ago(readyz: &Value) -> Option<u128> {
+    readyz["policy"]["confirmed_ms_ago"].as_u64().map(u128::from)
 }
 
 #[tokio::test(flavor = "multi_thread")]
