@@ -48,6 +48,18 @@ pub enum Opened {
     Stream(Box<OpenStream>),
 }
 
+impl Opened {
+    /// Tokens of it that are there, about.
+    fn tokens(&self) -> u64 {
+        match self {
+            Self::Whole(answer) => {
+                answer.usage.map_or(answer.output_chars / 4, |usage| usage.output)
+            }
+            Self::Stream(_) => 0,
+        }
+    }
+}
+
 /// Everything an attempt needs to know of its request.
 #[derive(Debug)]
 struct Attempt<'a> {
@@ -187,7 +199,8 @@ pub async fn first_answer(
             ..AttemptRecord::default()
         });
         report.sent(&choice, &own);
-        let opened = open(&attempt).await;
+        let unseen = if call.stream { 0 } else { limited.sizes.expected_output() };
+        let opened = choice.trip().watched(unseen, open(&attempt)).await;
         let (started, resent) = (attempt.started, attempt.resent.into_inner());
         if resent {
             note_resend(report);
@@ -196,7 +209,7 @@ pub async fn first_answer(
         }
         let fault = match opened {
             Ok(opened) => {
-                choice.succeeded();
+                choice.succeeded(opened.tokens());
                 if matches!(opened, Opened::Whole(_)) {
                     choice.survived();
                 }

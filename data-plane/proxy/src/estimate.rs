@@ -107,9 +107,14 @@ impl Sizes {
         self.likely
     }
 
+    /// The answer as it is expected to come out.
+    pub fn expected_output(&self) -> u64 {
+        self.expected.unwrap_or(self.output)
+    }
+
     /// Prompt and answer as they are expected to come out.
     pub fn expected_tokens(&self) -> u64 {
-        self.likely.saturating_add(self.expected.unwrap_or(self.output))
+        self.likely.saturating_add(self.expected_output())
     }
 
     /// The bound on one choice that is to be sent upstream, if the caller set none.

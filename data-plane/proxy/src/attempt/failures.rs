@@ -73,6 +73,8 @@ impl Failures {
         match (self.limited, full, shut, down, self.unfit) {
             (Some(facts), ..) => Refusal::Limited(facts),
             (_, Some(Full { provider, wait_ms, .. }), ..) => {
+                // Those who are refused together must not come back together.
+                let wait_ms = wait_ms.saturating_add(fastrand::u64(0..=wait_ms / 4));
                 Refusal::Full { model, provider, wait_ms }
             }
             (_, _, Some(Shut { provider, refused }), ..) => {

@@ -37,12 +37,13 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The upstream takes the key: its answer has begun.
-    pub fn succeeded(&mut self) {
+    /// The upstream takes the key: its answer has begun, or where it comes all at once, is there with so
+    /// many tokens.
+    pub fn succeeded(&mut self, output_tokens: u64) {
         if let Some(pass) = &self.pass {
             pass.succeeded();
         }
-        self.trip.first_event();
+        self.trip.first_event(output_tokens);
     }
 
     /// The answer that had begun has ended.
@@ -67,6 +68,11 @@ impl Choice {
     /// Where it goes.
     pub fn target(&self) -> &Arc<Target> {
         self.trip.target()
+    }
+
+    /// Its way to the target.
+    pub fn trip(&self) -> &Trip {
+        &self.trip
     }
 
     /// The failure without anything that is known to be private: the key it was sent with, where it was

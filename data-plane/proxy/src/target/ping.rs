@@ -62,7 +62,7 @@ impl Pinger {
                 if let Some(pass) = &pass {
                     pass.succeeded();
                 }
-                trip.first_event();
+                trip.first_event(1);
                 End::Success
             }
             Err(fault) => {

@@ -224,11 +224,17 @@ impl Local {
 
     /// The first event came. Answers a probe; the ticket remembers it for its end.
     pub fn first_event(&mut self, ticket: &mut Ticket, now_ms: u64) -> Changed {
+        let took_ms = now_ms.saturating_sub(ticket.started_ms);
+        self.answered(ticket, took_ms, now_ms)
+    }
+
+    /// As [`Local::first_event`], where it is known by other means how long the first event took: an
+    /// answer that comes all at once has been generated in the meantime.
+    pub fn answered(&mut self, ticket: &mut Ticket, took_ms: u64, now_ms: u64) -> Changed {
         if ticket.first_ms.is_some() {
             return Changed::default();
         }
         ticket.first_ms = Some(now_ms);
-        let took_ms = now_ms.saturating_sub(ticket.started_ms);
         let slow = ticket.late || took_ms > ticket.slow_after_ms;
         self.history.note(ticket.size, took_ms, now_ms);
         if ticket.generation == self.generation {

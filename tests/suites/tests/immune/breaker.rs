@@ -9,7 +9,7 @@ use sluicegate_testkit::client::Reply;
 use sluicegate_testkit::upstream::Step;
 use tokio::time::{Instant, sleep};
 
-use crate::world::{World, asked, good, refused};
+use crate::world::{CALLER, World, asked, good, refused};
 
 /// Quick ones, so that a test sees the whole circle.
 fn breaker() -> Value {
@@ -39,10 +39,11 @@ async fn world(breaker: Value, ill: Arc<AtomicBool>) -> World {
             ("ill", "caller's fault") => refused(400, "messages: no", "invalid_value"),
             ("ill", "limit") => refused(429, "slow down", "rate_limit_exceeded"),
             ("ill", "slow") => {
-                let mut steps = vec![Step::sleep_ms(150)];
+                let mut steps = vec![Step::sleep_ms(400)];
                 steps.extend(good(call, "late"));
                 steps
             }
+            ("ill", "hang") => vec![Step::sleep_ms(20_000)],
             ("ill", "memory") => refused(500, "CUDA out of memory. Tried to allocate", "x"),
             ("ill", "dead") => refused(500, "EngineCore encountered an issue.", "x"),
             ("ill", _) if ill.load(Ordering::Relaxed) => refused(500, "no", "server_error"),
@@ -149,4 +150,61 @@ async fn b2_a_request_waits_for_a_target_that_comes_back() {
     println!("{} after {took:?}", reply.status.unwrap_or(0));
     assert_eq!((reply.status, reply.content().as_deref()), (Some(200), Some("ill")));
     assert!((Duration::from_millis(100)..Duration::from_secs(2)).contains(&took), "{took:?}");
+}
+
+/// A server that hangs, and callers that would wait for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn b1_a_target_that_hangs_is_left_alone_while_its_callers_still_wait() {
+    let mut rules = breaker();
+    rules["slow"] = json!({ "first_event_ms": 100, "consecutive": 3, "window_ms": 15000 });
+    let world = world(rules, Arc::default()).await;
+    for stream in [true, false] {
+        let body = |what: &str| {
+            json!({
+                "model": "alone", "stream": stream, "max_tokens": 2,
+                "messages": [{ "role": "user", "content": what }],
+            })
+        };
+        let begun = Instant::now();
+        let (hang, well) = (body("hang"), body("well"));
+        let hanging = async {
+            let (one, two, three) = (&world, &world, &world);
+            tokio::join!(
+                one.post(CALLER, &hang, &[]),
+                two.post(CALLER, &hang, &[]),
+                three.post(CALLER, &hang, &[]),
+            )
+        };
+        let noticed = async {
+            loop {
+                let reply = world.post(CALLER, &well, &[]).await;
+                if reply.status == Some(503) {
+                    break (reply, begun.elapsed());
+                }
+                assert!(begun.elapsed() < Duration::from_secs(5), "{}", reply.text());
+                sleep(Duration::from_millis(600)).await;
+            }
+        };
+        tokio::select! {
+            _ = hanging => panic!("it hangs"),
+            (reply, after) = noticed => {
+                println!("stream {stream}: noticed after {after:?}: {}", reply.text());
+                assert_eq!(code(&reply), "target_unavailable");
+                assert!(reply.text().contains("slow"), "{}", reply.text());
+            }
+        }
+        // What was left is gone, and it is well again before the other mode.
+        wait_until_well(&world).await;
+    }
+}
+
+async fn wait_until_well(world: &World) {
+    let begun = Instant::now();
+    let mut in_a_row = 0;
+    while in_a_row < 20 {
+        let well = world.ask("alone", "well", false).await.0.status == Some(200);
+        in_a_row = if well { in_a_row + 1 } else { 0 };
+        assert!(begun.elapsed() < Duration::from_secs(30), "it does not come back");
+        sleep(Duration::from_millis(50)).await;
+    }
 }

@@ -51,7 +51,7 @@ async fn beside(
 ) -> anyhow::Result<()> {
     let ill = Server::start(Manner { fault, ..Manner::default() }).await?;
     let well = Server::start(Manner::default()).await?;
-    let timeouts = json!({ "timeouts": { "first_event_ms": 2_000 } });
+    let timeouts = json!({ "timeouts": { "answer_ms": 20_000 } });
     let providers = [("ill", ill.address, timeouts), ("well", well.address, json!({}))];
     let models = json!([model("ill", "ill", json!({})), model("well", "well", json!({}))]);
     let world = World::start(&providers, models).await?;
