@@ -4,6 +4,7 @@
 //! A target is a provider with one of its models. What a request learns of it is told through its
 //! [`Trip`], which says nothing when it is dropped.
 
+mod check;
 mod choosing;
 mod client;
 mod end;
