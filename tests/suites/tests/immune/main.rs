@@ -9,6 +9,7 @@
 mod breaker;
 mod faults;
 mod fleet;
+mod probes;
 mod shedding;
 mod tasks;
 mod world;
