@@ -7,9 +7,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::StatusCode;
 use http_body::{Frame, SizeHint};
 
-use crate::{relay::Relay, report::Report};
+use crate::{hold::Held, relay::Relay, report::Report};
 
 /// A response body. It owns the request's report, so that the record says when the last byte was
 /// taken, or that nobody took it.
@@ -25,6 +26,8 @@ pub enum Body {
         report: Option<Report>,
     },
     Stream(Box<Relay>),
+    /// It began before it was known how it goes on.
+    Held(Box<Held>),
 }
 
 impl Body {
@@ -45,7 +48,16 @@ impl Body {
             Self::Full { report, .. } | Self::Events { report, .. } => {
                 Self::Full { bytes: None, report }
             }
-            Self::Stream(_) => Self::Full { bytes: None, report: None },
+            Self::Stream(_) | Self::Held(_) => Self::Full { bytes: None, report: None },
+        }
+    }
+
+    /// Its caller was told another status than the one that the record says.
+    pub(crate) fn was_told_as(&mut self, status: StatusCode) {
+        if let Self::Full { report: Some(report), .. } | Self::Events { report: Some(report), .. } =
+            self
+        {
+            report.record.status = status.as_u16();
         }
     }
 
@@ -75,6 +87,9 @@ impl http_body::Body for Body {
             Self::Stream(relay) => {
                 relay.poll_frame(context).map(|bytes| bytes.map(|b| Ok(Frame::data(b))))
             }
+            Self::Held(held) => {
+                held.poll_frame(context).map(|bytes| bytes.map(|b| Ok(Frame::data(b))))
+            }
         }
     }
 
@@ -84,6 +99,7 @@ impl http_body::Body for Body {
                 report.is_none() && bytes.as_ref().is_none_or(Bytes::is_empty)
             }
             Self::Stream(relay) => relay.is_over(),
+            Self::Held(held) => held.is_over(),
         }
     }
 
@@ -92,7 +108,7 @@ impl http_body::Body for Body {
             Self::Full { bytes, .. } => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Self::Events { .. } | Self::Stream(_) => SizeHint::default(),
+            Self::Events { .. } | Self::Stream(_) | Self::Held(_) => SizeHint::default(),
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod deferred;
 pub mod degraded;
 pub mod estimate;
 pub mod group;
+pub mod hold;
 pub mod identify;
 pub mod levels;
 pub mod limited;

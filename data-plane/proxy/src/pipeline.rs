@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use sluicegate_dialect::{Call, fill};
 use sluicegate_flow::{Class, choice::prefix_of};
 use sluicegate_model::{Outcome, resource::Priority};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
     deferred::{self, Deferred, Told},
     degraded::{self, Degraded, Notice},
     estimate::{Learned, Sizes},
+    hold::{self, Waits},
     identify,
     levels::Levels,
     limited::{Limited, Names},
@@ -118,12 +120,27 @@ pub(crate) struct Context<'a> {
 impl Gateway {
     /// Answers one request. Never fails: what goes wrong becomes an error in OpenAI's form.
     pub async fn handle(
-        &self,
+        self: Arc<Self>,
         request: Request<Incoming>,
         client: Option<IpAddr>,
     ) -> Response<Body> {
         let trace = Trace::take(request.headers());
         let mut report = Report::begin(&self.reporter, &trace, client);
+        if !self.current.load().is_some_and(|policy| policy.holds_streams) {
+            return self.finish(request, trace, report).await;
+        }
+        let (told, id) = (Arc::new(Notify::new()), report.record.request_id.clone());
+        report.waits = Waits::told(told.clone());
+        let rest = Box::pin(async move { self.finish(request, trace, report).await });
+        hold::open(rest, &told, &id).await
+    }
+
+    async fn finish(
+        &self,
+        request: Request<Incoming>,
+        trace: Trace,
+        mut report: Report,
+    ) -> Response<Body> {
         let is_head = request.method() == Method::HEAD;
         let response = match self.answer(request, &trace, &mut report).await {
             Ok(Answer::Models(list)) => respond_models(list, report),

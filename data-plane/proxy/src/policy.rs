@@ -53,6 +53,8 @@ pub struct Policy {
     /// When the last of them ends that an operator has set: milliseconds since the Unix epoch. `None`:
     /// none is set.
     pub degraded_by_hand_until: Option<u64>,
+    /// Some model's streams are held open while they wait.
+    pub holds_streams: bool,
     /// Until when nothing is tried again, by an operator's word: milliseconds since the Unix epoch.
     retries_off_until: Option<u64>,
     /// What operators want of targets.

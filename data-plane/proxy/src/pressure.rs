@@ -20,7 +20,7 @@ use crate::{metrics::Metrics, refusal::Refusal};
 
 /// Between samples.
 const ROUND: Duration = Duration::from_millis(100);
-/// Tasks that run so late cannot be stood. Milliseconds.
+/// Tasks that usually run so late cannot be stood. Milliseconds.
 const MOST_LAG_MS: u64 = 2_000;
 
 /// How the process stands.
@@ -92,7 +92,7 @@ impl Watchman {
         [
             (Gauge::Memory, share(usage.memory_bytes, memory)),
             (Gauge::OpenFiles, share(usage.open_files, usage.open_files_limit)),
-            (Gauge::Lag, share(lag.p99_ms(), MOST_LAG_MS)),
+            (Gauge::Lag, share(lag.usual_ms(), MOST_LAG_MS)),
         ]
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::{
     admit::Permit,
     degraded::Notice,
+    hold::Waits,
     levels::TimedOut,
     metrics::Metrics,
     policy::{Caller, Model},
@@ -56,6 +57,8 @@ pub struct Report {
     deadline: Option<Instant>,
     /// How long the next attempt was put off.
     waited: Duration,
+    /// Told when it begins to wait, where its stream may be held open.
+    pub(crate) waits: Waits,
     reporter: Reporter,
     posted: bool,
 }
@@ -86,6 +89,7 @@ impl Report {
             arrived: Instant::now(),
             deadline: None,
             waited: Duration::ZERO,
+            waits: Waits::default(),
             reporter: reporter.clone(),
             posted: false,
         }

@@ -12,7 +12,9 @@ use sluicegate_model::{
 /// The one place that decides it. `fallback`: another model than the one that was asked for has failed;
 /// what it refuses is not wrong by that.
 pub(super) fn again(fault: &Fault, retry: &Retry, fallback: bool) -> Again {
-    if let Some(rule) = retry.rules.iter().find(|rule| matches(rule, fault)) {
+    // What was never sent cannot have been done: repeating it repeats nothing.
+    let rule = retry.rules.iter().find(|rule| !fault.unsent && matches(rule, fault));
+    if let Some(rule) = rule {
         return rule.again;
     }
     let usual = match fault.outcome.blame() {
@@ -67,6 +69,21 @@ pub(super) fn backoff(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn b6_a_rule_against_repeats_does_not_hold_back_what_was_never_sent() {
+        let never = RetryRule {
+            status: None,
+            code: None,
+            outcome: Some(Outcome::Network),
+            again: Again::Never,
+        };
+        let retry = retry(vec![never]);
+        let sent = Fault::new(Outcome::Network, "closed");
+        assert_eq!(again(&sent, &retry, false), Again::Never);
+        let unsent = Fault { unsent: true, ..sent };
+        assert_eq!(again(&unsent, &retry, false), Again::Here);
+    }
 
     fn retry(rules: Vec<RetryRule>) -> Retry {
         Retry {

@@ -55,6 +55,9 @@ impl<'a> Patience<'a> {
         if until <= now || !self.has_place(terms.max_waiting) {
             return Waited::Enough;
         }
+        if terms.keep_alive && report.record.stream {
+            report.waits.begin();
+        }
         let waited = if let Some(full) = plan.obstacles().full.clone() {
             let Some((gate, load)) = plan.door(&full) else { return Waited::Enough };
             let request = load.request();

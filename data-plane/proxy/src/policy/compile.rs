@@ -187,6 +187,7 @@ fn build(
             Resource::Model(spec) => {
                 let version = versions.get(reference).copied().unwrap_or(0);
                 let model = Arc::new(model(spec, version, &providers, lasting)?);
+                policy.holds_streams |= spec.when_unavailable.keep_alive;
                 policy.models.insert(spec.name.clone(), model.clone());
                 for alias in &spec.aliases {
                     match alias {

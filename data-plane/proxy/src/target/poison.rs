@@ -1,10 +1,11 @@
 //! Requests that kill what they are sent to: found here, and told to and by the fleet.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc, Mutex, OnceLock,
     atomic::{AtomicBool, Ordering},
 };
 
+use bytes::Bytes;
 use sluicegate_dialect::Fault;
 use sluicegate_journal::clock::boottime_ms;
 use sluicegate_model::Outcome;
@@ -22,22 +23,28 @@ pub struct Guard {
 
 /// One request, as far as it may be such a one.
 #[derive(Debug, Clone)]
-pub struct Suspect {
+pub struct Suspect(Arc<Request>);
+
+#[derive(Debug)]
+struct Request {
     guard: Arc<Guard>,
-    fingerprint: Fingerprint,
+    tenant: Arc<str>,
+    model: String,
+    body: Bytes,
+    /// Taken when it is asked for: of most requests it never is.
+    fingerprint: OnceLock<Fingerprint>,
 }
 
 impl Guard {
     /// A request of a tenant for a model, by its public name. The same again is the same one.
-    pub fn suspect(self: &Arc<Self>, tenant: &str, model: &str, body: &[u8]) -> Suspect {
-        let mut hasher = blake3::Hasher::new();
-        for part in [tenant.as_bytes(), model.as_bytes(), body] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part);
-        }
-        let mut digest = [0; 16];
-        hasher.finalize_xof().fill(&mut digest);
-        Suspect { guard: self.clone(), fingerprint: Fingerprint(u128::from_be_bytes(digest)) }
+    pub fn suspect(self: &Arc<Self>, tenant: &Arc<str>, model: &str, body: &Bytes) -> Suspect {
+        Suspect(Arc::new(Request {
+            guard: self.clone(),
+            tenant: tenant.clone(),
+            model: model.to_owned(),
+            body: body.clone(),
+            fingerprint: OnceLock::new(),
+        }))
     }
 
     /// What was found here and still holds.
@@ -61,10 +68,11 @@ impl Suspect {
     /// # Errors
     /// It is blocked, and for how long.
     pub fn check(&self) -> Result<(), Blocked> {
-        if !self.guard.busy.load(Ordering::Relaxed) {
+        let Request { guard, .. } = &*self.0;
+        if !guard.busy.load(Ordering::Relaxed) {
             return Ok(());
         }
-        lock(&self.guard.poison).check(self.fingerprint, boottime_ms())
+        lock(&guard.poison).check(self.fingerprint(), boottime_ms())
     }
 
     /// It failed at this target, before its end was told there.
@@ -76,9 +84,10 @@ impl Suspect {
             }
             _ => return Verdict::Innocent,
         };
-        let mut poison = lock(&self.guard.poison);
-        let verdict = poison.died(self.fingerprint, &target.key, death, boottime_ms());
-        self.guard.busy.store(!poison.is_idle(), Ordering::Relaxed);
+        let (guard, fingerprint) = (&self.0.guard, self.fingerprint());
+        let mut poison = lock(&guard.poison);
+        let verdict = poison.died(fingerprint, &target.key, death, boottime_ms());
+        guard.busy.store(!poison.is_idle(), Ordering::Relaxed);
         drop(poison);
         if let Verdict::Blocked(blocked) = verdict {
             let fingerprint = format!("{:032x}", blocked.fingerprint.0);
@@ -89,12 +98,27 @@ impl Suspect {
 
     /// It went well.
     pub(crate) fn survived(&self) {
-        if !self.guard.busy.load(Ordering::Relaxed) {
+        let guard = &self.0.guard;
+        if !guard.busy.load(Ordering::Relaxed) {
             return;
         }
-        let mut poison = lock(&self.guard.poison);
-        poison.survived(self.fingerprint);
-        self.guard.busy.store(!poison.is_idle(), Ordering::Relaxed);
+        let mut poison = lock(&guard.poison);
+        poison.survived(self.fingerprint());
+        guard.busy.store(!poison.is_idle(), Ordering::Relaxed);
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        *self.0.fingerprint.get_or_init(|| {
+            let Request { tenant, model, body, .. } = &*self.0;
+            let mut hasher = blake3::Hasher::new();
+            for part in [tenant.as_bytes(), model.as_bytes(), body] {
+                hasher.update(&(part.len() as u64).to_le_bytes());
+                hasher.update(part);
+            }
+            let mut digest = [0; 16];
+            hasher.finalize_xof().fill(&mut digest);
+            Fingerprint(u128::from_be_bytes(digest))
+        })
     }
 }
 
@@ -105,8 +129,11 @@ mod tests {
     #[test]
     fn b1_a_request_is_told_from_others_by_tenant_model_and_body() {
         let guard = Arc::new(Guard::default());
-        let print =
-            |tenant, model, body: &str| guard.suspect(tenant, model, body.as_bytes()).fingerprint;
+        let print = |tenant: &str, model, body: &str| {
+            guard
+                .suspect(&tenant.into(), model, &Bytes::copy_from_slice(body.as_bytes()))
+                .fingerprint()
+        };
         let one = print("t", "m", "body");
         assert_eq!(one, print("t", "m", "body"));
         for other in [
@@ -122,11 +149,12 @@ mod tests {
     #[test]
     fn b1_what_the_fleet_blocks_is_not_sent_and_not_told_on() {
         let guard = Arc::new(Guard::default());
-        let suspect = guard.suspect("t", "m", b"x");
+        let of = |body| guard.suspect(&"t".into(), "m", &Bytes::from_static(body));
+        let suspect = of(b"x");
         assert_eq!(suspect.check(), Ok(()));
-        guard.merge(Blocked { fingerprint: suspect.fingerprint, left_ms: 60_000 });
+        guard.merge(Blocked { fingerprint: suspect.fingerprint(), left_ms: 60_000 });
         assert!(suspect.check().is_err());
         assert_eq!(guard.own(), []);
-        assert_eq!(guard.suspect("t", "m", b"y").check(), Ok(()));
+        assert_eq!(of(b"y").check(), Ok(()));
     }
 }

@@ -44,6 +44,8 @@ impl Measure {
 pub(super) struct Evidence {
     ring: Ring,
     failures_in_a_row: u32,
+    /// Answers that began and did not end as they should.
+    broken_in_a_row: u32,
     /// Times of the slow calls in a row, oldest first; no more than the rules ask for.
     slow_in_a_row: VecDeque<u64>,
     longest_ms: u64,
@@ -57,6 +59,7 @@ impl Evidence {
         Self {
             ring: Ring::new(longest_ms),
             failures_in_a_row: 0,
+            broken_in_a_row: 0,
             slow_in_a_row: VecDeque::new(),
             longest_ms,
             wrong_until_ms: 0,
@@ -95,12 +98,19 @@ impl Evidence {
         self.ring.count(now_ms, |counts| counts.answered = counts.answered.saturating_add(1));
     }
 
+    /// An answer has ended as it should.
+    pub(super) fn completed(&mut self) {
+        self.broken_in_a_row = 0;
+    }
+
     /// A call failed. `answered_ms`: when it was counted as answered, which it is no more.
     pub(super) fn failed(&mut self, failure: Failure, answered_ms: Option<u64>, now_ms: u64) {
         match answered_ms {
-            Some(then_ms) => self
-                .ring
-                .recount(then_ms, |counts| counts.answered = counts.answered.saturating_sub(1)),
+            Some(then_ms) => {
+                self.broken_in_a_row = self.broken_in_a_row.saturating_add(1);
+                self.ring
+                    .recount(then_ms, |counts| counts.answered = counts.answered.saturating_sub(1));
+            }
             None => self.failures_in_a_row = self.failures_in_a_row.saturating_add(1),
         }
         self.wrong_until_ms = now_ms.saturating_add(self.longest_ms);
@@ -128,6 +138,7 @@ impl Evidence {
     /// What happened in a row is over: the target is left alone.
     pub(super) fn calm(&mut self) {
         self.failures_in_a_row = 0;
+        self.broken_in_a_row = 0;
         self.slow_in_a_row.clear();
     }
 
@@ -158,7 +169,7 @@ impl Evidence {
             // The usual case, and the cheap one.
             return None;
         }
-        let in_a_row = self.failures_in_a_row;
+        let in_a_row = self.failures_in_a_row.max(self.broken_in_a_row);
         let nothing_else = || self.counts(ALONE_MS, now_ms).answered == 0;
         if rules.failures_in_a_row > 0
             && in_a_row >= measure.of(rules.failures_in_a_row)

@@ -259,6 +259,7 @@ impl Local {
     fn count(&mut self, ticket: Ticket, end: End, now_ms: u64) {
         let failure = match end {
             End::Success => {
+                self.evidence.completed();
                 if ticket.first_ms.is_none() {
                     self.evidence.answered(now_ms);
                 }

@@ -7,7 +7,7 @@ use sluicegate_protocol::breaker::{
 };
 
 fn local() -> Local {
-    let rules: Arc<Rules> = Arc::new(Settings::default().checked().unwrap());
+    let rules: Arc<Rules> = Arc::new(Settings::default().checked().expect("they are sound"));
     Local::new(rules, 7)
 }
 
@@ -18,7 +18,7 @@ fn order(generation: u64, order: Order) -> Directive {
 
 /// A call that is let in and fails.
 fn fails(local: &mut Local, now_ms: u64) {
-    let ticket = local.admit(0, now_ms).answer.unwrap();
+    let ticket = local.admit(0, now_ms).answer.expect("it is let in");
     local.ended(ticket, End::EngineDead, now_ms);
 }
 

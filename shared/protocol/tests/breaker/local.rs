@@ -23,6 +23,12 @@ fn b1_each_signal_opens_by_itself_and_says_why() {
         Reason::FailuresInARow { count: 5 },
     );
     check(
+        Settings::default(),
+        &[(End::Truncated, 4)],
+        End::Truncated,
+        Reason::FailuresInARow { count: 5 },
+    );
+    check(
         Settings { failures_in_a_row: 0, ..Settings::default() },
         &[(End::Success, 10), (End::Hard, 9)],
         End::Hard,
@@ -147,7 +153,7 @@ fn b1_faults_of_callers_and_keys_never_count() {
 
 #[test]
 fn b1_a_stream_that_fails_late_is_one_failure_and_no_success() {
-    let mut node = Node::usual();
+    let mut node = Node::new(Settings { failures_in_a_row: 0, ..Settings::default() });
     let mut tickets: Vec<_> = (0..20).map(|_| node.enter()).collect();
     for ticket in &mut tickets {
         assert!(node.local.first_event(ticket, node.now_ms).is_nothing());

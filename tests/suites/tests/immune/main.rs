@@ -9,6 +9,7 @@
 mod breaker;
 mod faults;
 mod fleet;
+mod holding;
 mod probes;
 mod shedding;
 mod tasks;
