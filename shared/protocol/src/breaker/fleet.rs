@@ -320,7 +320,7 @@ impl Fleet {
         let ill = self.checks.ill(now_ms);
         for target in ill.keys() {
             // One that cannot be kept is not left alone.
-            drop(self.slot(target, now_ms));
+            self.slot(target, now_ms).ok();
         }
         let out = |target: &TargetKey| {
             let forced = self.slots.get(target).and_then(Slot::forced);

@@ -31,7 +31,8 @@ struct Turn {
     tally: Tally,
     /// What the last probe found, and when.
     last: Option<(String, u64)>,
-    strange: bool,
+    /// It said nothing of the target.
+    unclear: bool,
 }
 
 /// What one probe has changed.
@@ -131,7 +132,8 @@ impl Rounds {
         turn.last = Some((reason, now_ms));
         let after = turn.tally.health;
         let unclear = checkup == Checkup::Unclear;
-        let strange = unclear && !std::mem::replace(&mut turn.strange, unclear);
+        let before_unclear = std::mem::replace(&mut turn.unclear, unclear);
+        let strange = unclear && !before_unclear;
         Noted { turned: (before != after).then_some(after), strange }
     }
 
@@ -162,7 +164,7 @@ impl Rounds {
 
 impl Turn {
     fn new(rules: CheckRules) -> Self {
-        Self { rules, due_ms: None, tally: Tally::default(), last: None, strange: false }
+        Self { rules, due_ms: None, tally: Tally::default(), last: None, unclear: false }
     }
 
     /// It is another's to probe. What was found is kept for a while: it may come back.
