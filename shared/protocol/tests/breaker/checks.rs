@@ -31,7 +31,7 @@ impl Merger {
         let all = models.iter().copied().flatten().map(|name| (target(name), RULES));
         fleet.set_checks(all.collect());
         let mut merger = Self { fleet, now_ms: 1_000, seq: 0, last: None };
-        merger.fleet.heartbeat("n", None, true, 1_000).unwrap();
+        merger.fleet.heartbeat("n", None, true, 1_000).expect("there is room");
         merger.fleet.assign_checks();
         merger
     }
