@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluicegate_control_core::{Breakers, breaker::News};
 use sluicegate_proto::health::v1::{self as pb, health_server};
-use sluicegate_protocol::breaker::{Blocked, Grant, Word};
+use sluicegate_protocol::breaker::{Blocked, Check, Grant, Word};
 use sluicegate_telemetry::task;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -120,13 +120,16 @@ async fn tell(breakers: &Breakers, watching: &watch::Sender<u32>, node: &str, ou
 }
 
 fn is_empty(state: &pb::FleetState) -> bool {
-    state.directives.is_empty() && state.grants.is_empty() && state.blocked.is_empty()
+    state.directives.is_empty()
+        && state.grants.is_empty()
+        && state.blocked.is_empty()
+        && state.checks.is_empty()
 }
 
 /// The news in messages of a size that everybody takes; at least one. Grants come last: they are newer
 /// than what holds for all.
 fn messages(news: News, whole: bool, nodes: u32) -> Vec<pb::FleetState> {
-    let News { words, grants, blocked } = news;
+    let News { words, grants, blocked, checks } = news;
     let state = || pb::FleetState { nodes, ..pb::FleetState::default() };
     let mut messages: Vec<_> = words
         .chunks(MESSAGE)
@@ -144,6 +147,7 @@ fn messages(news: News, whole: bool, nodes: u32) -> Vec<pb::FleetState> {
     if let Some(last) = messages.last_mut() {
         last.grants = grants.iter().map(Grant::to_proto).collect();
         last.blocked = blocked.iter().map(Blocked::to_proto).collect();
+        last.checks = checks.iter().map(Check::to_proto).collect();
     }
     messages
 }

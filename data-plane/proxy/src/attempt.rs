@@ -222,6 +222,7 @@ pub async fn first_answer(
             }
             Err(fault) => choice.scrubbed(fault),
         };
+        choice.settle(&fault).await;
         let mut poison = None;
         if report.is_late() {
             // Its caller's time was over, not the target's.

@@ -95,6 +95,7 @@ pub struct Metrics {
     breaker_changes: Family<TargetLabels, Counter>,
     breaker_state: Family<TargetName, Gauge>,
     breaker_probes: Family<PingLabels, Counter>,
+    health_probes: Family<PingLabels, Counter>,
     routed: Family<RouteLabels, Counter>,
     shed: Family<ClassLabels, Counter>,
     pressure: Gauge<f64, AtomicU64>,
@@ -162,6 +163,12 @@ impl Metrics {
             "breaker_probes",
             "Calls of the gateway's own that found out how a target does",
             breaker_probes.clone(),
+        );
+        let health_probes = Family::<PingLabels, Counter>::default();
+        registry.register(
+            "health_probes",
+            "Health probes that this data plane has sent, by what they found",
+            health_probes.clone(),
         );
         let breaker_changes = Family::<TargetLabels, Counter>::default();
         registry.register(
@@ -335,6 +342,7 @@ impl Metrics {
             breaker_changes,
             breaker_state,
             breaker_probes,
+            health_probes,
             routed,
             shed,
             pressure,

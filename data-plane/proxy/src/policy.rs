@@ -3,7 +3,7 @@
 mod compile;
 pub mod limits;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
 use http::{HeaderName, HeaderValue, Uri};
@@ -20,7 +20,10 @@ use sluicegate_model::{
 
 pub use compile::{Compiled, Compiler};
 pub(crate) use compile::{credential, provider};
-use sluicegate_protocol::{breaker::Forces, pool::Waits};
+use sluicegate_protocol::{
+    breaker::{CheckRules, Forces},
+    pool::Waits,
+};
 use sluicegate_telemetry::clock;
 use tokio::sync::watch;
 
@@ -190,6 +193,18 @@ pub struct Provider {
     pub profile: Profile,
     /// Fetch images whose addresses the dialect does not take.
     pub fetch_images: bool,
+    /// How its models are probed.
+    pub health: Option<HealthCheck>,
+}
+
+/// How the models of a provider are probed.
+#[derive(Debug)]
+pub struct HealthCheck {
+    pub rules: CheckRules,
+    /// Longest wait for an answer.
+    pub timeout: Duration,
+    /// What to get; `None`: a completion of one token.
+    pub uri: Option<Uri>,
 }
 
 /// Where an endpoint of a provider is.

@@ -4,6 +4,8 @@
 //! A target is a provider with one of its models. What a request learns of it is told through its
 //! [`Trip`], which says nothing when it is dropped.
 
+mod breaks;
+mod check;
 mod choosing;
 mod client;
 mod end;
@@ -27,6 +29,8 @@ use sluicegate_flow::{
 use sluicegate_journal::clock::boottime_ms;
 use sluicegate_protocol::breaker::{Changed, Local, Refused, State, TargetKey};
 
+use breaks::Breaks;
+pub(crate) use breaks::SETTLING;
 pub use choosing::Choosing;
 pub use client::{Exchange, TargetClient};
 pub use end::end_of;
@@ -74,17 +78,6 @@ impl Standing {
         }
     }
 }
-
-/// Connections of requests that broke lately.
-#[derive(Debug, Default)]
-struct Breaks {
-    at_ms: u64,
-    /// Requests that were in flight when the first of them broke.
-    in_flight: u32,
-}
-
-/// Connections that break within this time broke together. Milliseconds.
-const TOGETHER_MS: u64 = 1_000;
 
 /// Who is told of what happens to targets.
 pub trait Watcher: std::fmt::Debug + Send + Sync {
@@ -192,16 +185,16 @@ impl Target {
         self.tell(&changed);
     }
 
-    /// The connection of a request that is in flight broke: how many others were, when the first of
-    /// those broke that break together.
-    fn broke(&self) -> u32 {
-        let (now_ms, in_flight) = (boottime_ms(), self.breaker().in_flight());
-        let mut breaks = lock(&self.breaks);
-        if now_ms.saturating_sub(breaks.at_ms) >= TOGETHER_MS {
-            *breaks = Breaks { at_ms: now_ms, in_flight };
-        }
-        breaks.in_flight = breaks.in_flight.max(in_flight);
-        breaks.in_flight.saturating_sub(1)
+    /// The connection of a request that is under way broke. `true`: enough are under way for that to be
+    /// the target's death, which is known once others have had the time to break.
+    pub fn broke(&self) -> bool {
+        lock(&self.breaks).broke(boottime_ms());
+        self.breaker().in_flight() > 3
+    }
+
+    /// How many others broke together with one that did.
+    fn broken_others(&self) -> u32 {
+        lock(&self.breaks).others(boottime_ms())
     }
 
     /// What is under way and what waits.

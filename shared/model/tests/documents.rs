@@ -87,9 +87,9 @@ fn mistakes_name_place_fault_and_cure() {
         "",
     );
     check(
-        "providers:\n  - name: p\n    dialect: openai-chat\n    base_url: http://u\n    health: { path: /health }\n",
-        "f:5:5: providers[0].health: 'health' is not supported yet",
-        "remove it",
+        "providers:\n  - name: p\n    dialect: openai-chat\n    base_url: http://u\n    health: { path: health }\n",
+        "f:5:15: providers[0].health.path: is not a path of the provider's host",
+        "begin it with one slash",
     );
     check(
         "models:\n  - name: m\n    targets: [{ provider: nowhere }]\n",
@@ -253,7 +253,10 @@ fn the_schema_names_every_supported_list_and_field() {
     let schema = json_schema();
     let providers = &schema["properties"]["providers"]["items"];
     assert_eq!(providers["properties"]["dialect"]["enum"][0], "openai-chat");
-    assert!(providers["properties"].get("health").is_none(), "not supported yet");
+    assert!(
+        providers["properties"]["network"]["properties"].get("proxy").is_none(),
+        "not supported yet"
+    );
     assert!(schema["properties"].get("access").is_none(), "not supported yet");
     assert_eq!(providers["required"], serde_json::json!(["name", "dialect", "base_url"]));
     assert!(providers["properties"]["base_url"]["description"].as_str().unwrap().len() > 10);

@@ -5,7 +5,8 @@
 //! elected control plane has a [`Fleet`], which merges the [`Window`]s of all nodes: it opens a target
 //! for everybody when enough of them agree, lets one probe at a time find out how it does, and brings
 //! traffic back in steps. [`Poison`] is about the other side: a request that kills every engine it is
-//! sent to.
+//! sent to. [`Rounds`] are probes that are sent whether or not there is traffic, each by one node for all;
+//! what they find ill, the [`Fleet`] has left alone whatever else is seen.
 //!
 //! ```text
 //! closed ⇄ suspect ─▶ open ─▶ half-open ─▶ ramping ─▶ closed
@@ -17,6 +18,7 @@
 //! There is no hidden randomness: what is spread is spread from a seed.
 
 mod backoff;
+mod check;
 mod dice;
 mod directive;
 mod evidence;
@@ -32,8 +34,9 @@ mod state;
 mod target;
 mod wire;
 
+pub use check::{Check, CheckRules, Checked, Checkup, Finding, Health, Noted, Rounds, Stand};
 pub use directive::{Action, Directive, Forced, Grant, MAX_COMMENT, Order, Window};
-pub use fleet::{Fleet, NotTaken, Standing};
+pub use fleet::{Fleet, NotTaken, Standing, emptied};
 pub use forces::Forces;
 pub use local::{Admission, End, Local, Refused, Ticket};
 pub use poison::{Blocked, Death, Fingerprint, Poison, Verdict};

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use prost::Message;
 use sluicegate_proto::health::v1 as pb;
 use sluicegate_protocol::breaker::{
-    Blocked, Fingerprint, Grant, Poison, ProbeResult, Report, TargetKey, Window, Word,
+    Blocked, Check, Finding, Fingerprint, Grant, Poison, ProbeResult, Report, TargetKey, Window,
+    Word,
 };
 use sluicegate_store::Revision;
 
@@ -23,12 +24,18 @@ const MAX_PROBES: usize = 1_000;
 /// Most data planes of one replica, and most windows of all of them.
 const MAX_NODES: usize = 10_000;
 const MAX_WINDOWS: usize = 250_000;
+/// Most findings of all data planes of one replica.
+const MAX_FINDINGS: usize = 100_000;
+/// A data plane sends the health probes that it was told to for so long. It is said again every ten
+/// seconds.
+const CHECK_MS: u64 = 30_000;
 
 /// What one replica knows.
 #[derive(Debug, Default)]
 pub(super) struct Board {
     nodes: BTreeMap<String, Node>,
     windows: usize,
+    findings: usize,
     probes: VecDeque<(String, TargetKey, ProbeResult, u64)>,
     /// By key in the store.
     kept: BTreeMap<String, Kept>,
@@ -47,6 +54,10 @@ pub(super) struct Board {
 pub(super) struct Node {
     pub(super) zone: Option<String>,
     pub(super) windows: BTreeMap<TargetKey, (Window, u64)>,
+    /// What its health probes have come to.
+    pub(super) findings: BTreeMap<TargetKey, Finding>,
+    /// It sends health probes where it is told to.
+    checks: bool,
     seen_ms: u64,
 }
 
@@ -57,6 +68,8 @@ pub(super) struct Kept {
     pub(super) revision: Revision,
     pub(super) at_ms: u64,
     version: u64,
+    /// The version that told of its word and its prober as they are.
+    told: u64,
     /// The newest grant, which a verdict without one does not end.
     grant: Option<(Grant, u64)>,
 }
@@ -67,6 +80,7 @@ pub struct News {
     pub words: Vec<Word>,
     pub grants: Vec<Grant>,
     pub blocked: Vec<Blocked>,
+    pub checks: Vec<Check>,
 }
 
 impl Board {
@@ -89,10 +103,22 @@ impl Board {
         let node = self.nodes.entry(report.node.clone()).or_insert_with(|| Node {
             zone: None,
             windows: BTreeMap::new(),
+            findings: BTreeMap::new(),
+            checks: false,
             seen_ms: now_ms,
         });
         node.zone.clone_from(&report.zone);
+        node.checks = report.checks;
         node.seen_ms = now_ms;
+        // All that a data plane has found is in each of its reports.
+        self.findings -= node.findings.len();
+        let room = MAX_FINDINGS - self.findings;
+        let findings = report.findings.iter().take(room).cloned().collect();
+        let before = std::mem::replace(&mut node.findings, findings);
+        self.findings += node.findings.len();
+        changed |= node.findings.iter().any(|(target, finding)| {
+            before.get(target).is_none_or(|known| known.health != finding.health)
+        });
         for (target, window) in &report.windows {
             match node.windows.get_mut(target) {
                 Some(known) => {
@@ -131,7 +157,14 @@ impl Board {
             None => before.and_then(|kept| kept.grant.clone()),
         };
         let version = self.version;
-        let kept = Kept { verdict, revision, at_ms: now_ms, version, grant };
+        let same = before.filter(|kept| {
+            matches!(verdict.word, Word::Withdrawn { .. })
+                && kept.verdict.word == verdict.word
+                && kept.verdict.prober == verdict.prober
+        });
+        // That nothing has changed is news to nobody but whoever sends its probes.
+        let told = same.map_or(version, |kept| kept.told);
+        let kept = Kept { verdict, revision, at_ms: now_ms, version, told, grant };
         self.kept.insert(key.to_owned(), kept);
     }
 
@@ -162,6 +195,7 @@ impl Board {
             node.windows.retain(|_, (_, at_ms)| lives(*at_ms, SILENT_MS));
         }
         self.windows = self.nodes.values().map(|node| node.windows.len()).sum();
+        self.findings = self.nodes.values().map(|node| node.findings.len()).sum();
         let blocked = &self.blocked;
         self.blocked_at.retain(|fingerprint, _| blocked.check(*fingerprint, now_ms).is_err());
     }
@@ -170,11 +204,25 @@ impl Board {
     pub(super) fn since(&self, version: u64, node: &str, now_ms: u64) -> News {
         let mut news = News::default();
         for kept in self.kept.values().filter(|kept| kept.version > version) {
-            let word = kept.verdict.word.aged(now_ms.saturating_sub(kept.at_ms));
+            let age_ms = now_ms.saturating_sub(kept.at_ms);
+            let word = kept.verdict.word.aged(age_ms);
             match &word {
                 // It holds no more.
                 Word::Order(directive) if directive.ttl_ms == 0 => {}
+                _ if kept.told <= version => {}
                 _ => news.words.push(word),
+            }
+            let target = kept.verdict.word.target();
+            match kept.verdict.prober.as_deref() {
+                Some(prober) if prober == node => {
+                    let ttl_ms = CHECK_MS.saturating_sub(age_ms);
+                    news.checks.push(Check { target: target.clone(), ttl_ms });
+                }
+                // It may have been this one's before.
+                Some(_) if kept.told > version => {
+                    news.checks.push(Check { target: target.clone(), ttl_ms: 0 });
+                }
+                _ => {}
             }
             let mine = kept.grant.as_ref().filter(|(grant, _)| grant.node == node);
             if let Some((grant, at_ms)) = mine {
@@ -209,10 +257,14 @@ impl Board {
             let mut windows: Vec<_> =
                 fresh.map(|(target, (window, _))| (target.clone(), window.clone())).collect();
             windows.sort_by_key(|(_, window)| std::cmp::Reverse(window.state));
+            let tells = now_ms.saturating_sub(node.seen_ms) < FRESH_MS;
+            let findings = node.findings.iter().filter(|_| tells);
             let report = Report {
                 node: name.clone(),
                 zone: node.zone.clone(),
                 windows,
+                findings: findings.map(|(key, finding)| (key.clone(), finding.clone())).collect(),
+                checks: node.checks && tells,
                 ..Report::default()
             };
             reports.insert(name, report);
@@ -223,7 +275,10 @@ impl Board {
             }
         }
         let mut reports: Vec<_> = reports.into_values().collect();
-        reports.retain(|report| !report.windows.is_empty() || !report.probes.is_empty());
+        reports.retain(|report| {
+            // One that can send health probes tells that it is there, too.
+            report.checks || !report.windows.is_empty() || !report.probes.is_empty()
+        });
         let found = self.found.all(now_ms);
         if let Some(first) = self.nodes.first_key_value().filter(|_| !found.is_empty()) {
             // Whose it was does not matter.
@@ -262,3 +317,6 @@ impl Board {
         Some(seen.encode_to_vec())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,13 +6,17 @@ use std::{
 };
 
 use sluicegate_protocol::breaker::{
-    Action, Directive, Fleet, Forced, Grant, Order, Report, Rules, State, TargetKey, Word,
+    Action, Directive, Fleet, Forced, Grant, Order, Reason, Report, Rules, State, TargetKey, Word,
 };
 
 use super::{plan::Plan, verdict::Verdict};
 
 /// A force without an end is said again after so long.
 const FORCE_AGAIN_MS: u64 = 86_400_000;
+/// Who sends health probes is said again after so long.
+const PROBER_AGAIN_MS: u64 = 10_000;
+/// Time to hear of all data planes, before a new leader chooses among them who sends health probes.
+const HEARD_MS: u64 = 4_000;
 
 /// The fleet's merger, and what it has said.
 #[derive(Debug)]
@@ -22,6 +26,7 @@ pub(super) struct Lead {
     forced: BTreeMap<TargetKey, Applied>,
     said: BTreeMap<TargetKey, Said>,
     unwritten: BTreeSet<TargetKey>,
+    begun_ms: u64,
 }
 
 /// What was said of a target last.
@@ -31,6 +36,15 @@ struct Said {
     grant: Option<Grant>,
     /// Since when it is the same in kind.
     since_ms: u64,
+    /// Who sends its health probes, and when that was said.
+    prober: Option<String>,
+    asked_ms: u64,
+}
+
+impl Said {
+    fn new(word: Word, since_ms: u64) -> Self {
+        Self { word, grant: None, since_ms, prober: None, asked_ms: 0 }
+    }
 }
 
 /// A force that was taken over.
@@ -53,6 +67,7 @@ impl Lead {
         let mut fleet = Fleet::new(Arc::new(Rules::default()), seed);
         fleet.set_rules(Arc::new(Rules::default()), plan.rules.clone());
         fleet.set_groups(plan.groups.clone());
+        fleet.set_checks(plan.checks.clone());
         let mut said = BTreeMap::new();
         let (mut directives, mut forced) = (Vec::new(), BTreeMap::new());
         for (verdict, age_ms) in kept {
@@ -69,22 +84,36 @@ impl Lead {
                 directives.push(directive.clone());
             }
             let since_ms = now_ms.saturating_sub(verdict.since_ms.saturating_add(age_ms));
-            said.insert(word.target().clone(), Said { word, grant: None, since_ms });
+            if let Some(prober) = &verdict.prober {
+                fleet.resume_prober(word.target(), prober);
+            }
+            let (prober, asked_ms) = (verdict.prober, now_ms.saturating_sub(age_ms));
+            let target = word.target().clone();
+            said.insert(target, Said { prober, asked_ms, ..Said::new(word, since_ms) });
         }
         fleet.resume(&directives, now_ms);
-        Self { fleet, plan, forced, said, unwritten: BTreeSet::new() }
+        Self { fleet, plan, forced, said, unwritten: BTreeSet::new(), begun_ms: now_ms }
     }
 
     /// The configuration changed.
     pub(super) fn follow(&mut self, plan: Arc<Plan>) {
         self.fleet.set_rules(Arc::new(Rules::default()), plan.rules.clone());
         self.fleet.set_groups(plan.groups.clone());
+        self.fleet.set_checks(plan.checks.clone());
         self.plan = plan;
     }
 
     /// A data plane told something, here or to another replica.
     pub(super) fn report(&mut self, report: &Report, now_ms: u64) {
         let zone = report.zone.as_deref();
+        if report.checks
+            && let Err(reason) = self.fleet.heartbeat(&report.node, zone, true, now_ms)
+        {
+            tracing::debug!(node = report.node, %reason, "a data plane is not counted");
+        }
+        for (target, finding) in &report.findings {
+            self.fleet.finding(&report.node, target, finding, now_ms);
+        }
         for (target, window) in &report.windows {
             let taken = self.fleet.report(&report.node, zone, target, window.clone(), now_ms);
             if let Err(reason) = taken {
@@ -108,6 +137,7 @@ impl Lead {
                 Action::Grant(grant) => self.grant(grant, now_ms),
             }
         }
+        self.share_out(now_ms);
         if self.unwritten.is_empty() {
             return Vec::new();
         }
@@ -126,6 +156,7 @@ impl Lead {
                 nodes,
                 strikes: strikes.get(target).copied().unwrap_or(0),
                 since_ms: now_ms.saturating_sub(said.since_ms),
+                prober: said.prober.clone(),
             })
         });
         verdicts.collect()
@@ -138,7 +169,7 @@ impl Lead {
             self.unwritten.remove(target);
             if let Some(said) = self.said.get_mut(target) {
                 said.grant = None;
-                if matches!(said.word, Word::Withdrawn { .. }) {
+                if matches!(said.word, Word::Withdrawn { .. }) && said.prober.is_none() {
                     self.said.remove(target);
                 }
             }
@@ -147,7 +178,10 @@ impl Lead {
 
     /// When the next open time is over, in milliseconds from now.
     pub(super) fn next_ms(&self, now_ms: u64) -> Option<u64> {
-        let open = self.fleet.standings(now_ms).filter(|standing| standing.state == State::Open);
+        let open = self.fleet.standings(now_ms).filter(|standing| {
+            // What is ill is not waited for: a report says when it is well.
+            standing.state == State::Open && standing.reason != Reason::Ill
+        });
         open.map(|standing| standing.left_ms).min()
     }
 
@@ -160,16 +194,45 @@ impl Lead {
             told(&word);
         }
         self.unwritten.insert(target.clone());
-        self.said.insert(target, Said { word, grant: None, since_ms });
+        let (prober, asked_ms) =
+            before.map_or((None, 0), |said| (said.prober.clone(), said.asked_ms));
+        self.said.insert(target, Said { prober, asked_ms, ..Said::new(word, since_ms) });
+    }
+
+    /// Chooses who sends health probes, and says so: at once where it is another, else again and again.
+    fn share_out(&mut self, now_ms: u64) {
+        if now_ms.saturating_sub(self.begun_ms) >= HEARD_MS {
+            self.fleet.assign_checks();
+        }
+        for (target, said) in &mut self.said {
+            // Its health probes were taken out of the configuration.
+            if said.prober.is_some() && self.fleet.prober(target).is_none() {
+                said.prober = None;
+                self.unwritten.insert(target.clone());
+            }
+        }
+        for (target, prober) in self.fleet.probers() {
+            let said = self.said.entry(target.clone()).or_insert_with(|| {
+                Said::new(Word::Withdrawn { target: target.clone(), generation: 0 }, now_ms)
+            });
+            let same = said.prober.as_deref() == Some(prober);
+            if same && now_ms.saturating_sub(said.asked_ms) < PROBER_AGAIN_MS {
+                continue;
+            }
+            if !same {
+                tracing::info!(%target, node = prober, "a data plane sends a target's health probes");
+            }
+            said.prober = Some(prober.to_owned());
+            said.asked_ms = now_ms;
+            self.unwritten.insert(target.clone());
+        }
     }
 
     fn grant(&mut self, grant: Grant, now_ms: u64) {
         let target = grant.target.clone();
         tracing::debug!(%target, node = grant.node, "a data plane has leave to probe");
-        let said = self.said.entry(target.clone()).or_insert_with(|| Said {
-            word: Word::Withdrawn { target: target.clone(), generation: 0 },
-            grant: None,
-            since_ms: now_ms,
+        let said = self.said.entry(target.clone()).or_insert_with(|| {
+            Said::new(Word::Withdrawn { target: target.clone(), generation: 0 }, now_ms)
         });
         said.grant = Some(grant);
         self.unwritten.insert(target);
@@ -232,6 +295,7 @@ pub(super) fn kind(word: &Word) -> &'static str {
             Order::Ramp { .. } => "ramping",
             Order::ForcedOpen { .. } => "forced_open",
             Order::ForcedClosed { .. } => "forced_closed",
+            Order::Ill { .. } => "ill",
         },
     }
 }
@@ -244,7 +308,7 @@ fn told(word: &Word) {
         Word::Withdrawn { .. } => {
             tracing::info!(provider, model, to, generation, "the fleet uses a target again");
         }
-        Word::Order(Directive { reason, .. }) if to.ends_with("open") => {
+        Word::Order(Directive { reason, .. }) if to.ends_with("open") || to == "ill" => {
             tracing::warn!(
                 provider,
                 model,
@@ -266,3 +330,6 @@ fn told(word: &Word) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

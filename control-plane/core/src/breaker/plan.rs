@@ -6,7 +6,7 @@ use std::{
 };
 
 use sluicegate_model::{Resource, resource};
-use sluicegate_protocol::breaker::{Forces, Rules, TargetKey};
+use sluicegate_protocol::breaker::{CheckRules, Forces, Rules, TargetKey};
 
 use crate::state::State;
 
@@ -14,6 +14,8 @@ use crate::state::State;
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) rules: BTreeMap<TargetKey, Arc<Rules>>,
+    /// Targets that have health probes.
+    pub(super) checks: BTreeMap<TargetKey, CheckRules>,
     /// The targets of each model, and the share of them that may be left alone.
     pub(super) groups: Vec<(Vec<TargetKey>, f64)>,
     pub(super) forces: Forces,
@@ -29,7 +31,8 @@ impl Plan {
             if let Resource::Provider(spec) = resource {
                 // Numbers that make no breaker are the data planes' to refuse.
                 let rules = Rules::of(&spec.breaker).unwrap_or_default();
-                providers.insert(spec.name.as_str(), rules);
+                let checks = spec.health.as_ref().map(CheckRules::of);
+                providers.insert(spec.name.as_str(), (rules, checks));
             }
         }
         let mut plan = Self::default();
@@ -48,13 +51,20 @@ impl Plan {
         plan
     }
 
-    fn add(&mut self, model: &resource::Model, providers: &BTreeMap<&str, Arc<Rules>>) {
+    fn add(
+        &mut self,
+        model: &resource::Model,
+        providers: &BTreeMap<&str, (Arc<Rules>, Option<CheckRules>)>,
+    ) {
         let mut group = BTreeSet::new();
         for target in model.targets.iter().filter(|target| target.weight > 0) {
-            let Some(rules) = providers.get(target.provider.as_str()) else { continue };
+            let Some((rules, checks)) = providers.get(target.provider.as_str()) else { continue };
             let upstream = target.model.as_deref().unwrap_or(&model.name);
             let key = TargetKey::new(&target.provider, upstream);
             self.rules.insert(key.clone(), rules.clone());
+            if let Some(checks) = checks {
+                self.checks.insert(key.clone(), *checks);
+            }
             group.insert(key);
         }
         self.groups.push((group.into_iter().collect(), model.max_ejected));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sluicegate_model::{Kind, ResourceRef, Violation, path::Path, resource};
 use sluicegate_proto::{admin::v1 as pb, health::v1 as health};
-use sluicegate_protocol::breaker::{Order, Report, State, TargetKey, Window, Word};
+use sluicegate_protocol::breaker::{Finding, Order, Report, State, TargetKey, Window, Word};
 use sluicegate_telemetry::clock::format_unix_ms;
 
 use super::{
@@ -114,6 +114,16 @@ impl View<'_> {
         views.into_iter().map(|(target, nodes)| (target, nodes.into_values().collect())).collect()
     }
 
+    /// What a data plane's health probes of a target have come to.
+    fn finding(&self, node: &str, target: &TargetKey) -> Option<&Finding> {
+        let here = self.board.nodes().find(|(name, _)| *name == node);
+        here.and_then(|(_, known)| known.findings.get(target)).or_else(|| {
+            let there = self.others.iter().filter(|report| report.node == node);
+            let mut findings = there.flat_map(|report| &report.findings);
+            findings.find(|(key, _)| key == target).map(|(_, finding)| finding)
+        })
+    }
+
     fn target(&self, target: &TargetKey, nodes: Vec<pb::NodeView>) -> pb::TargetStatus {
         let force = self.plan.forces.of(target, self.unix_ms);
         let kept = self.board.kept(&keys::breaker(&target.provider, &target.model));
@@ -131,6 +141,11 @@ impl View<'_> {
             ..pb::TargetStatus::default()
         };
         if let Some(kept) = kept {
+            if let Some(prober) = &kept.verdict.prober {
+                status.prober.clone_from(prober);
+                let finding = self.finding(prober, target);
+                status.finding = finding.map(|finding| finding.to_proto(target));
+            }
             let age_ms = self.now_ms.saturating_sub(kept.at_ms);
             status.state = state_of(&kept.verdict.word).to_proto().into();
             status.since_ms = kept.verdict.since_ms.saturating_add(age_ms);
@@ -140,7 +155,7 @@ impl View<'_> {
                     Order::Open { left_ms }
                     | Order::ForcedOpen { left_ms }
                     | Order::ForcedClosed { left_ms } => left_ms,
-                    Order::HalfOpen | Order::Ramp { .. } => 0,
+                    Order::HalfOpen | Order::Ramp { .. } | Order::Ill { .. } => 0,
                 };
                 status.reason = match directive.order {
                     Order::Ramp { percent } => {
@@ -178,7 +193,7 @@ fn holds(kept: &Kept, now_ms: u64) -> bool {
 fn state_of(word: &Word) -> State {
     let Word::Order(directive) = word else { return State::Closed };
     match directive.order {
-        Order::Open { .. } | Order::ForcedOpen { .. } => State::Open,
+        Order::Open { .. } | Order::ForcedOpen { .. } | Order::Ill { .. } => State::Open,
         Order::HalfOpen => State::HalfOpen,
         Order::Ramp { .. } => State::Ramping,
         Order::ForcedClosed { .. } => State::Closed,

@@ -16,6 +16,8 @@ pub(super) struct Verdict {
     pub(super) strikes: u32,
     /// How long the order has been the same in kind.
     pub(super) since_ms: u64,
+    /// The data plane that sends its health probes.
+    pub(super) prober: Option<String>,
 }
 
 impl Verdict {
@@ -28,6 +30,7 @@ impl Verdict {
             nodes: self.nodes,
             strikes: self.strikes,
             since_ms: self.since_ms,
+            prober: self.prober.clone().unwrap_or_default(),
         };
         wire.encode_to_vec().into()
     }
@@ -43,6 +46,7 @@ impl Verdict {
             nodes: wire.nodes,
             strikes: wire.strikes,
             since_ms: wire.since_ms,
+            prober: Some(wire.prober).filter(|prober| !prober.is_empty()),
         })
     }
 }

@@ -27,7 +27,7 @@ pub(crate) const STALE: Duration = Duration::from_secs(1);
 /// How long the rest of an error body may take; the status has said enough by then.
 const ERROR_BODY: Duration = Duration::from_secs(2);
 
-const USER_AGENT: HeaderValue =
+pub(crate) const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("sluicegate/", env!("CARGO_PKG_VERSION")));
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

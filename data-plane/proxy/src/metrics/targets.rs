@@ -1,7 +1,7 @@
 //! What is counted of targets.
 
 use prometheus_client::encoding::EncodeLabelSet;
-use sluicegate_protocol::breaker::{State, TargetKey};
+use sluicegate_protocol::breaker::{Checkup, State, TargetKey};
 
 use super::Metrics;
 
@@ -51,6 +51,17 @@ impl Metrics {
         let TargetName { provider, model } = TargetName::of(target);
         let labels = PingLabels { provider, model, result: if well { "ok" } else { "failed" } };
         self.breaker_probes.get_or_create(&labels).inc();
+    }
+
+    /// Counts a health probe.
+    pub fn checked(&self, target: &TargetKey, checkup: Checkup) {
+        let TargetName { provider, model } = TargetName::of(target);
+        let result = match checkup {
+            Checkup::Well => "well",
+            Checkup::Ill => "ill",
+            Checkup::Unclear => "unclear",
+        };
+        self.health_probes.get_or_create(&PingLabels { provider, model, result }).inc();
     }
 
     /// Counts a target whose breaker has come into a state.

@@ -15,12 +15,14 @@ use sluicegate_model::{
 };
 use sluicegate_proto::{policy::v1 as pb, resource::v1 as resource_pb};
 use sluicegate_protocol::{
-    breaker::Forces,
+    breaker::{CheckRules, Forces},
     policy::{Body, Change, Key, SCHEMA},
     pool::Waits,
 };
 
-use super::{Caller, Credential, Location, Model, Policy, Provider, Target, limits::Limits};
+use super::{
+    Caller, Credential, HealthCheck, Location, Model, Policy, Provider, Target, limits::Limits,
+};
 use crate::{group::Groups, target::Targets, upstream::Clients};
 
 /// Keeps what was parsed, so that a change costs what it changes.
@@ -261,6 +263,19 @@ pub(crate) fn provider(
         client: clients.get(spec.http_version, spec.timeouts.connect, spec.max_idle_connections),
         profile: spec.profile.clone(),
         fetch_images: spec.fetch_images,
+        health: spec.health.as_ref().map(|health| health_check(spec, health)).transpose()?,
+    })
+}
+
+fn health_check(
+    spec: &resource::Provider,
+    health: &resource::HealthProbe,
+) -> Result<HealthCheck, String> {
+    let uri = health.path.as_ref().map(|path| spec.base_url.at_host(path)).transpose();
+    Ok(HealthCheck {
+        rules: CheckRules::of(health),
+        timeout: health.timeout,
+        uri: uri.map_err(|error| format!("provider/{}: health: {error}", spec.name))?,
     })
 }
 

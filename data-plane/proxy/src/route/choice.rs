@@ -10,7 +10,7 @@ use super::Why;
 use crate::{
     policy::{Credential, Model, Provider},
     pool::Pass,
-    target::{Suspect, Target, Trip, end_of},
+    target::{SETTLING, Suspect, Target, Trip, end_of},
 };
 
 /// Where one attempt goes.
@@ -49,6 +49,9 @@ impl Choice {
     /// The answer that had begun has ended.
     pub fn ended(&mut self, fault: &Fault) {
         let end = end_of(fault, true);
+        if fault.outcome == Outcome::Network {
+            self.trip.target().broke();
+        }
         if let Some(suspect) = self.suspect.take() {
             match end {
                 End::Success => suspect.survived(),
@@ -85,6 +88,13 @@ impl Choice {
             *text = redact::known(text, &private);
         }
         fault
+    }
+
+    /// Waits for as long as it takes to see whether others broke together with it.
+    pub async fn settle(&self, fault: &Fault) {
+        if fault.outcome == Outcome::Network && !fault.unsent && self.trip.target().broke() {
+            tokio::time::sleep(SETTLING).await;
+        }
     }
 
     /// The attempt failed before an answer had begun. Tells what may become of the request.

@@ -7,7 +7,7 @@ use sluicegate_model::secret::Secret;
 use sluicegate_proto::health::v1::{
     FleetState, ReportRequest, WatchRequest, health_client::HealthClient as Grpc,
 };
-use sluicegate_protocol::breaker::{Blocked, Grant, MAX_REPORT, Report, TargetKey, Word};
+use sluicegate_protocol::breaker::{Blocked, Check, Grant, MAX_REPORT, Report, TargetKey, Word};
 use sluicegate_telemetry::{
     clock,
     task::{self, AbortOnDrop},
@@ -19,7 +19,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use super::{Guard, Outbox, Targets, ping::Pinger};
+use super::{Guard, Outbox, Targets, check::Checks, ping::Pinger};
 use crate::{metrics::Metrics, policy::Current, pool::Pool, sync::bearer};
 
 /// How often what is seen is told, and what time alone changes is looked at.
@@ -39,7 +39,7 @@ const HEALTHY: Duration = Duration::from_secs(30);
 /// The running exchange; dropping it ends it.
 #[derive(Debug)]
 pub struct TargetClient {
-    _tasks: [AbortOnDrop<()>; 3],
+    _tasks: [AbortOnDrop<()>; 4],
 }
 
 /// What the exchange is about.
@@ -61,6 +61,7 @@ pub struct Exchange {
 struct Link {
     about: Arc<Exchange>,
     pinger: Arc<Pinger>,
+    checks: Arc<Checks>,
     channels: Vec<Channel>,
     token: Option<MetadataValue<Ascii>>,
 }
@@ -69,22 +70,31 @@ impl TargetClient {
     /// Begins to tell and to be told, by the first of the control planes that answers.
     pub fn start(about: Exchange, endpoints: &[Endpoint], token: &Secret) -> Self {
         let about = Arc::new(about);
-        let Exchange { current, pool, metrics, .. } = &*about;
+        let Exchange { targets, outbox, current, pool, metrics, .. } = &*about;
         let pinger = Arc::new(Pinger {
             current: current.clone(),
             pool: pool.clone(),
             metrics: metrics.clone(),
         });
+        let checks = Checks::new(
+            current.clone(),
+            targets.clone(),
+            outbox.clone(),
+            metrics.clone(),
+            pinger.clone(),
+        );
         let link = || Link {
             about: about.clone(),
             pinger: pinger.clone(),
+            checks: checks.clone(),
             channels: endpoints.iter().map(Endpoint::connect_lazy).collect(),
             token: bearer(token),
         };
         let watching = task::spawn("targets-watch", link().watch_all());
         let reporting = task::spawn("targets-report", link().report_all());
         let ticking = task::spawn("targets-tick", tick(about.clone()));
-        Self { _tasks: [watching, reporting, ticking].map(AbortOnDrop) }
+        let checking = task::spawn("targets-checks", checks.clone().run());
+        Self { _tasks: [watching, reporting, ticking, checking].map(AbortOnDrop) }
     }
 }
 
@@ -161,6 +171,12 @@ impl Link {
                 Err(fault) => tracing::debug!(%fault, "a grant is left out"),
             }
         }
+        for check in state.checks {
+            match Check::try_from(check) {
+                Ok(check) => self.checks.told(check),
+                Err(fault) => tracing::debug!(%fault, "a health probe is left out"),
+            }
+        }
         for blocked in state.blocked {
             match Blocked::try_from(blocked) {
                 Ok(blocked) => guard.merge(blocked),
@@ -181,7 +197,8 @@ impl Link {
         }
     }
 
-    /// Tells what is seen: each second while there is something, and at once after a change.
+    /// Tells what is seen: each second while there is something or the policy has health probes, and at
+    /// once after a change.
     async fn report_all(self) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -195,11 +212,16 @@ impl Link {
             let mut windows = self.about.targets.windows(boottime_ms());
             windows.truncate(MAX_REPORT);
             let blocked = self.about.guard.own();
-            if windows.is_empty() && probes.is_empty() && blocked.is_empty() {
+            let findings = self.checks.findings();
+            let quiet = windows.is_empty() && probes.is_empty() && blocked.is_empty();
+            if quiet && findings.is_none() {
                 continue;
             }
-            let node = self.about.node_id.clone();
-            let report = Report { node, zone: self.about.zone.clone(), windows, probes, blocked };
+            let checks = findings.is_some();
+            let mut findings = findings.unwrap_or_default();
+            findings.truncate(MAX_REPORT);
+            let (node, zone) = (self.about.node_id.clone(), self.about.zone.clone());
+            let report = Report { node, zone, windows, probes, blocked, findings, checks };
             if let Err(reason) = self.report(turn, report.to_proto()).await {
                 tracing::debug!(reason, "a control plane was not told of targets");
                 self.about.outbox.put_back(report.probes);

@@ -47,34 +47,42 @@ impl Pinger {
             return;
         }
         let deadline = Instant::now() + Duration::from_millis(deadline_ms);
-        let pass = if provider.keyless {
-            None
-        } else {
-            match self.pool.choose(provider, &provider.credentials, &target.key.model) {
-                Ok(pass) => Some(pass),
-                // No key to find out with: the trip ends without a word.
-                Err(_) => return,
-            }
+        // Without a key to find out with the trip ends without a word.
+        let Some(answer) = self.complete(provider, &target.key.model, deadline).await else {
+            return;
         };
-        let credential = pass.as_ref().map(|pass| pass.credential().as_ref());
-        let end = match ask(provider, credential, &target.key.model, deadline).await {
+        let end = match answer {
             Ok(()) => {
-                if let Some(pass) = &pass {
-                    pass.succeeded();
-                }
                 trip.first_event(1);
                 End::Success
             }
-            Err(fault) => {
-                if let Some(pass) = &pass {
-                    pass.failed(&fault, false);
-                }
-                end_of(&fault, false)
-            }
+            Err(fault) => end_of(&fault, false),
         };
         self.metrics.pinged(&target.key, end == End::Success);
         tracing::info!(target = %target.key, ?end, "a probe of the gateway's own has ended");
         trip.ended(end, false);
+    }
+
+    /// Asks for a completion of one token with one of the provider's keys; `None`: no key is up.
+    pub(super) async fn complete(
+        &self,
+        provider: &Arc<Provider>,
+        model: &str,
+        deadline: Instant,
+    ) -> Option<Result<(), Fault>> {
+        let pass = if provider.keyless {
+            None
+        } else {
+            Some(self.pool.choose(provider, &provider.credentials, model).ok()?)
+        };
+        let credential = pass.as_ref().map(|pass| pass.credential().as_ref());
+        let answer = ask(provider, credential, model, deadline).await;
+        match (&pass, &answer) {
+            (Some(pass), Ok(())) => pass.succeeded(),
+            (Some(pass), Err(fault)) => pass.failed(fault, false),
+            (None, _) => {}
+        }
+        Some(answer)
     }
 }
 

@@ -80,7 +80,7 @@ impl Suspect {
         let death = match end {
             End::EngineDead | End::OutOfMemory => Death::Fatal,
             _ if fault.outcome == Outcome::Network && !fault.unsent => {
-                Death::Reset { others: target.broke() }
+                Death::Reset { others: target.broken_others() }
             }
             _ => return Verdict::Innocent,
         };

@@ -90,6 +90,11 @@ impl Targets {
         }
     }
 
+    /// Does nobody decide for the fleet?
+    pub(super) fn is_alone(&self) -> bool {
+        self.nodes.load(Ordering::Relaxed) == 0
+    }
+
     /// Does as the fleet says.
     pub fn obey(&self, word: Word) {
         let now_ms = boottime_ms();

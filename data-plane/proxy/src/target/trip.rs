@@ -73,6 +73,7 @@ impl Trip {
         let now_ms = boottime_ms();
         let took_ms = now_ms.saturating_sub(ticket.started_ms());
         let took_ms = took_ms.saturating_sub(output_tokens.saturating_mul(TOKEN_MS));
+        lock(&self.target.breaks).went_well(now_ms);
         let changed = self.target.breaker().answered(ticket, took_ms, now_ms);
         self.target.tell(&changed);
         lock(&self.target.first_events).observe(took_ms, self.prompt_tokens, now_ms);
@@ -84,6 +85,9 @@ impl Trip {
     /// It has ended so. Only the first word counts.
     pub fn ended(&mut self, end: End, full: bool) {
         if let Some(ticket) = lock(&self.ticket).take() {
+            if end == End::Success {
+                lock(&self.target.breaks).went_well(boottime_ms());
+            }
             let changed = self.target.breaker().ended(ticket, end, boottime_ms());
             self.target.tell(&changed);
         }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sluicegate_proto::{
     admin::v1::{BreakerStatusReply, ForcedState, NodeView, TargetStatus},
-    health::v1::{State, Target, Window},
+    health::v1::{Finding, State, Target, Window, finding::Health},
     resource::v1::{Force, resource::Spec},
 };
 
@@ -41,6 +41,12 @@ async fn start() -> (Fake, Program) {
                 expires_at: "2027-01-01T00:00:00Z".into(),
                 comment: "incident".into(),
             }),
+            prober: "dp-2".into(),
+            finding: Some(Finding {
+                health: Health::Ill.into(),
+                reason: "503\u{1b}[31m".into(),
+                ..Finding::default()
+            }),
         }],
         leader: "cp-1".into(),
         health: "away: no".into(),
@@ -67,9 +73,13 @@ async fn b3_targets_are_shown_with_how_they_stand() {
     let said = program.run(&["breaker", "status"]).await;
     let lines: Vec<Vec<&str>> =
         said.out.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines[0].join(" "), "PROVIDER MODEL STATE SINCE LEFT STRIKES NODES REASON FORCED");
+    assert_eq!(
+        lines[0].join(" "),
+        "PROVIDER MODEL STATE SINCE LEFT STRIKES NODES REASON FORCED HEALTH"
+    );
     assert_eq!(lines[1][..7], ["p", "m", "open", "4s", "1m30s", "2", "1/2"]);
     assert!(said.out.contains("open until 2027-01-01T00:00:00Z: incident"), "{}", said.out);
+    assert!(said.out.contains("(dp-2)"), "{}", said.out);
     assert!(!said.out.contains('\u{1b}'), "no escapes reach the terminal");
     assert!(said.err.contains("retries are off: a storm"), "{}", said.err);
     assert!(said.err.contains("the ledger is away"), "{}", said.err);
@@ -79,6 +89,10 @@ async fn b3_targets_are_shown_with_how_they_stand() {
     let target = &value["targets"][0];
     assert_eq!((&target["state"], &target["strikes"]), (&"open".into(), &2.into()));
     assert_eq!(target["nodes"][0]["node"], "dp-1");
+    assert_eq!(
+        (&target["health"]["prober"], &target["health"]["is"]),
+        (&"dp-2".into(), &"ill".into())
+    );
     assert_eq!(value["retries_off"]["comment"], "a storm");
     assert_eq!(fake.state().breakers_asked, ["", "p/*"]);
 }

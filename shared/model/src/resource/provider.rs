@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue, Uri};
+use http::{HeaderName, HeaderValue, Uri, uri::PathAndQuery};
 use sluicegate_proto::resource::v1 as pb;
 
 use super::{
     breaker::{self, Breaker, Capacity},
     form,
+    health::{self, HealthProbe},
 };
 use crate::{
     path::Path,
@@ -43,6 +44,8 @@ pub struct Provider {
     pub breaker: Box<Breaker>,
     /// How much is sent to one of its models at one time.
     pub capacity: Capacity,
+    /// Asking again and again whether its models are well.
+    pub health: Option<HealthProbe>,
 }
 
 /// How keys are treated that the provider does not take. Each wait is the first, where the provider
@@ -121,6 +124,15 @@ impl BaseUrl {
                 && label.ends_with(|c: char| c.is_ascii_digit())
                 && label.starts_with(|c: char| c.is_ascii_alphabetic())
         })
+    }
+
+    /// The URL of a path of the same host, with nothing of the base's own path and query.
+    ///
+    /// # Errors
+    /// When the parts do not make a URL, which those of a URL and of a path never cause.
+    pub fn at_host(&self, path: &PathAndQuery) -> Result<Uri, http::Error> {
+        let host = Uri::builder().scheme(self.scheme.clone()).authority(self.authority.clone());
+        host.path_and_query(path.clone()).build()
     }
 
     /// The URL of an endpoint below the base; `path` starts with a slash and may have a query of its
@@ -269,6 +281,7 @@ pub(super) fn parse(spec: &pb::Provider, found: &mut Violations) -> Option<Provi
         key_pool: key_pool(spec.key_pool.as_ref()),
         breaker: Box::new(breaker::parse(spec.breaker.as_ref(), found)),
         capacity: breaker::capacity(spec.capacity.as_ref()),
+        health: health::parse(spec.health.as_ref(), found),
     })
 }
 

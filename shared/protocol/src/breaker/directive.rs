@@ -18,12 +18,14 @@ pub enum Order {
     ForcedOpen { left_ms: u64 },
     /// By an operator: to be used whatever a node sees.
     ForcedClosed { left_ms: u64 },
+    /// By health probes: to be left alone whatever a node sees.
+    Ill { left_ms: u64 },
 }
 
 impl Order {
-    /// Does it come from an operator?
+    /// Is it to be obeyed whatever a node sees?
     pub fn is_forced(self) -> bool {
-        matches!(self, Self::ForcedOpen { .. } | Self::ForcedClosed { .. })
+        matches!(self, Self::ForcedOpen { .. } | Self::ForcedClosed { .. } | Self::Ill { .. })
     }
 }
 

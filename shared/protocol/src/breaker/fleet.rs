@@ -1,5 +1,6 @@
 //! What all nodes together see of all targets, and what follows for everybody.
 
+mod checks;
 mod groups;
 mod sight;
 mod slot;
@@ -11,11 +12,13 @@ use std::{
 };
 
 use super::{
-    Action, Counts, Directive, Forced, InvalidName, Probe, Reason, Rules, State, TargetKey, Window,
-    dice::Dice, target::check,
+    Action, CheckRules, Counts, Directive, Finding, Forced, InvalidName, Order, Probe, Reason,
+    Rules, State, TargetKey, Window, dice::Dice, target::check,
 };
+use checks::Checks;
 use groups::Groups;
-use slot::{Round, Slot};
+pub use groups::emptied;
+use slot::{Round, Slot, ill_by};
 
 /// A node that says nothing for so long is not counted. Milliseconds.
 const SILENT_MS: u64 = 5_000;
@@ -46,12 +49,15 @@ pub struct Fleet {
     /// Windows of all slots.
     windows: usize,
     groups: Groups,
+    checks: Checks,
 }
 
 #[derive(Debug, Clone)]
 struct Node {
     zone: Option<String>,
     seen_ms: u64,
+    /// It sends health probes where it is told to.
+    checks: bool,
 }
 
 /// A report, or a wish, that the merger cannot keep.
@@ -102,6 +108,7 @@ impl Fleet {
             slots: BTreeMap::new(),
             windows: 0,
             groups: Groups::default(),
+            checks: Checks::default(),
         }
     }
 
@@ -116,6 +123,59 @@ impl Fleet {
     /// What is open beyond that is closed with the next tick, the nearest to health first.
     pub fn set_groups(&mut self, groups: Vec<(Vec<TargetKey>, f64)>) {
         self.groups.set(groups);
+    }
+
+    /// The policy changed: targets that have health probes.
+    pub fn set_checks(&mut self, rules: BTreeMap<TargetKey, CheckRules>) {
+        self.checks.set(rules);
+    }
+
+    /// A node is there; `checks`: it sends health probes where it is told to.
+    ///
+    /// # Errors
+    /// A name cannot be kept, or there are too many.
+    pub fn heartbeat(
+        &mut self,
+        node: &str,
+        zone: Option<&str>,
+        checks: bool,
+        now_ms: u64,
+    ) -> Result<(), NotTaken> {
+        check(node)?;
+        zone.map_or(Ok(()), check)?;
+        if !self.nodes.contains_key(node) && self.nodes.len() >= MAX_NODES {
+            return Err(NotTaken::Full);
+        }
+        let zone = zone.map(str::to_owned);
+        self.nodes.insert(node.to_owned(), Node { zone, seen_ms: now_ms, checks });
+        Ok(())
+    }
+
+    /// A node tells what its health probes of a target have come to. Only whoever is to send them is
+    /// heard.
+    pub fn finding(&mut self, node: &str, target: &TargetKey, finding: &Finding, now_ms: u64) {
+        self.checks.found(node, target, finding, now_ms);
+    }
+
+    /// Chooses the node that sends the health probes of each target, of those that were heard of
+    /// lately. To be asked together with [`Fleet::tick`], once enough has been heard.
+    pub fn assign_checks(&mut self) {
+        self.checks.assign(&self.nodes);
+    }
+
+    /// The node that sends the health probes of each target, where there is one.
+    pub fn probers(&self) -> impl Iterator<Item = (&TargetKey, &str)> {
+        self.checks.probers()
+    }
+
+    /// The node that sends the health probes of a target.
+    pub fn prober(&self, target: &TargetKey) -> Option<&str> {
+        self.checks.prober(target)
+    }
+
+    /// Takes over from another merger which node sends the health probes of a target.
+    pub fn resume_prober(&mut self, target: &TargetKey, node: &str) {
+        self.checks.resume(target, node);
     }
 
     /// A node tells what it sees of a target.
@@ -145,7 +205,8 @@ impl Fleet {
         self.slot(target, now_ms)?.report(node, window, now_ms);
         self.windows += usize::from(new_window);
         let zone = zone.map(str::to_owned);
-        self.nodes.insert(node.to_owned(), Node { zone, seen_ms: now_ms });
+        let checks = self.nodes.get(node).is_some_and(|known| known.checks);
+        self.nodes.insert(node.to_owned(), Node { zone, seen_ms: now_ms, checks });
         Ok(())
     }
 
@@ -187,6 +248,10 @@ impl Fleet {
             if directive.generation < MAX_GENERATION {
                 self.generation = self.generation.max(directive.generation);
             }
+            if let Order::Ill { .. } = directive.order {
+                let reason = ill_by(&directive.reason).to_owned();
+                self.checks.resume_ill(&directive.target, reason, now_ms);
+            }
             // One with names that cannot be kept was never published.
             if let Ok(slot) = self.slot(&directive.target, now_ms) {
                 slot.resume(directive, &rules, now_ms);
@@ -212,6 +277,7 @@ impl Fleet {
             slot.forget_silent(now_ms);
         }
         self.windows = self.slots.values().map(Slot::windows).sum();
+        self.heed_checks(now_ms);
         self.release();
         let mut actions = Vec::new();
         for (target, slot) in &mut self.slots {
@@ -245,6 +311,30 @@ impl Fleet {
     /// Nodes that were heard of lately.
     pub fn nodes(&self) -> u32 {
         u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Leaves alone what health probes find ill. Of targets that stand in for each other the last that
+    /// is not ill stays in use; where all are ill none is left alone, since it is as likely that the
+    /// probes are wrong.
+    fn heed_checks(&mut self, now_ms: u64) {
+        let ill = self.checks.ill(now_ms);
+        for target in ill.keys() {
+            // One that cannot be kept is not left alone.
+            self.slot(target, now_ms).ok();
+        }
+        let out = |target: &TargetKey| {
+            let forced = self.slots.get(target).and_then(Slot::forced);
+            forced.unwrap_or_else(|| ill.contains_key(target))
+        };
+        let spared = if ill.is_empty() { BTreeSet::new() } else { self.groups.emptied(out) };
+        for (target, slot) in &mut self.slots {
+            match ill.get(target) {
+                Some(_) if spared.contains(target) => slot.spare(),
+                Some(reason) => slot.ail(reason),
+                None => slot.recover(now_ms),
+            }
+            self.groups.set_ejected(target, slot.is_ejected());
+        }
     }
 
     /// Closes what is open beyond what groups allow, the nearest to health first.

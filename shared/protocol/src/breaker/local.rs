@@ -1,5 +1,6 @@
 //! The breaker of one target on one data plane.
 
+mod check;
 mod force;
 mod orders;
 mod phase;

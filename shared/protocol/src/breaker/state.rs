@@ -108,6 +108,10 @@ pub enum Reason {
     },
     /// An operator says so.
     Operator,
+    /// Its health probes fail.
+    Ill,
+    /// Its health probes go well again.
+    HealthBack,
     /// A probe has to succeed first.
     AwaitsProbe,
     /// The call is not of the share that the target gets.
@@ -164,6 +168,8 @@ impl fmt::Display for Reason {
                 )
             }
             Self::Operator => f.write_str("an operator says so"),
+            Self::Ill => f.write_str("its health probes fail"),
+            Self::HealthBack => f.write_str("its health probes go well again"),
             Self::AwaitsProbe => f.write_str("a probe has to succeed first"),
             Self::Share { percent } => write!(f, "it gets {percent} % of its traffic so far"),
             Self::GroupSpent => f.write_str("too many targets of its group are left out"),

@@ -1,10 +1,12 @@
 //! Reports and orders as they travel.
 
+mod check;
+
 use sluicegate_proto::health::v1 as pb;
 
 use super::{
-    Blocked, Counts, Directive, Fingerprint, Grant, MAX_COMMENT, Order, Probe, ProbeResult, State,
-    TargetKey, Window, target::check,
+    Blocked, Counts, Directive, Finding, Fingerprint, Grant, MAX_COMMENT, Order, Probe,
+    ProbeResult, State, TargetKey, Window, target::check,
 };
 
 /// Most windows, probes or blocked requests of one report.
@@ -19,6 +21,10 @@ pub struct Report {
     pub probes: Vec<(TargetKey, ProbeResult)>,
     /// What the data plane found itself.
     pub blocked: Vec<Blocked>,
+    /// Of the targets that it was told to probe.
+    pub findings: Vec<(TargetKey, Finding)>,
+    /// It sends health probes where it is told to.
+    pub checks: bool,
 }
 
 /// What is said of one target.
@@ -61,6 +67,8 @@ impl Report {
             windows: self.windows.iter().map(|(key, window)| window.to_proto(key)).collect(),
             probes: self.probes.iter().map(|(key, result)| result.to_proto(key)).collect(),
             blocked: self.blocked.iter().map(Blocked::to_proto).collect(),
+            findings: self.findings.iter().map(|(key, finding)| finding.to_proto(key)).collect(),
+            checks: self.checks,
         }
     }
 }
@@ -81,6 +89,8 @@ impl TryFrom<pb::ReportRequest> for Report {
             windows: all("windows", wire.windows, Window::of_proto)?,
             probes: all("probes", wire.probes, ProbeResult::of_proto)?,
             blocked: all("blocked", wire.blocked, Blocked::try_from)?,
+            findings: all("findings", wire.findings, Finding::of_proto)?,
+            checks: wire.checks,
         })
     }
 }
@@ -260,6 +270,7 @@ impl Word {
             Order::Open { left_ms } => Order::Open { left_ms: left(left_ms) },
             Order::ForcedOpen { left_ms } => Order::ForcedOpen { left_ms: left(left_ms) },
             Order::ForcedClosed { left_ms } => Order::ForcedClosed { left_ms: left(left_ms) },
+            Order::Ill { left_ms } => Order::Ill { left_ms: left(left_ms) },
             order @ (Order::HalfOpen | Order::Ramp { .. }) => order,
         };
         Self::Order(Directive { order, ttl_ms: left(directive.ttl_ms), ..directive.clone() })
@@ -278,6 +289,7 @@ impl Word {
                     Order::Ramp { percent } => Wire::RampPercent(percent.into()),
                     Order::ForcedOpen { left_ms } => Wire::ForcedOpenMs(left_ms),
                     Order::ForcedClosed { left_ms } => Wire::ForcedClosedMs(left_ms),
+                    Order::Ill { left_ms } => Wire::IllMs(left_ms),
                 };
                 (order, directive.ttl_ms, directive.reason.clone())
             }
@@ -309,10 +321,11 @@ impl TryFrom<pb::Directive> for Word {
             }
             Some(Wire::ForcedOpenMs(left_ms)) => Order::ForcedOpen { left_ms },
             Some(Wire::ForcedClosedMs(left_ms)) => Order::ForcedClosed { left_ms },
+            Some(Wire::IllMs(left_ms)) => Order::Ill { left_ms },
             Some(Wire::Withdrawn(_)) => return Ok(Self::Withdrawn { target, generation }),
             None => return Err(Malformed::new("order", "is none that is known")),
         };
-        let reason = wire.reason.chars().filter(|c| !c.is_control()).take(MAX_COMMENT).collect();
+        let reason = for_people(&wire.reason);
         Ok(Self::Order(Directive { target, generation, order, ttl_ms: wire.ttl_ms, reason }))
     }
 }
@@ -336,6 +349,11 @@ impl Grant {
         let target = TargetKey::of_proto(wire.target)?;
         Ok(Self { node, target, generation: wire.generation, deadline_ms: wire.deadline_ms })
     }
+}
+
+/// A text of bounded length, without control characters.
+fn for_people(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(MAX_COMMENT).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use sluicegate_protocol::breaker::{
-    Changed, Count, Directive, End, Local, Order, Rules, Settings, State, TargetKey, Ticket,
+    Changed, Checked, Count, Directive, End, Local, Order, Rules, Settings, State, TargetKey,
+    Ticket,
 };
 
 /// What happens to a single breaker.
@@ -30,6 +31,7 @@ enum Event {
     },
     Present(u32),
     Away,
+    Checked(Checked),
     Rules(Settings),
 }
 
@@ -40,6 +42,7 @@ fn order() -> impl Strategy<Value = Order> {
         any::<u8>().prop_map(|percent| Order::Ramp { percent }),
         (0..60_000_u64).prop_map(|left_ms| Order::ForcedOpen { left_ms }),
         (0..60_000_u64).prop_map(|left_ms| Order::ForcedClosed { left_ms }),
+        (0..60_000_u64).prop_map(|left_ms| Order::Ill { left_ms }),
     ]
 }
 
@@ -74,6 +77,12 @@ fn event(times: impl Strategy<Value = u64> + 'static) -> impl Strategy<Value = E
             .prop_map(|(generation, deadline_ms)| Event::Grant { generation, deadline_ms }),
         1 => (0..6_u32).prop_map(Event::Present),
         1 => Just(Event::Away),
+        1 => prop_oneof![
+            (0..60_000_u64).prop_map(|left_ms| Checked::Ill { left_ms }),
+            Just(Checked::Spared),
+            Just(Checked::Well),
+        ]
+        .prop_map(Event::Checked),
         1 => settings().prop_map(Event::Rules),
     ]
 }
@@ -146,6 +155,7 @@ impl One {
                 self.local.fleet_present(nodes);
                 return;
             }
+            Event::Checked(checked) => self.local.checked(checked, now_ms),
             Event::Away => {
                 self.local.fleet_away();
                 return;

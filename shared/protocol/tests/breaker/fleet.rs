@@ -123,6 +123,7 @@ fn orders(actions: &[Action]) -> Vec<Option<&'static str>> {
             Order::Ramp { .. } => "other share",
             Order::ForcedOpen { .. } => "forced open",
             Order::ForcedClosed { .. } => "forced closed",
+            Order::Ill { .. } => "ill",
         }),
         Action::Withdraw { .. } => Some("withdraw"),
         Action::Grant(_) => None,

@@ -1,5 +1,6 @@
 //! Circuit breakers: one node's, the fleet's, and both together.
 
+mod checks;
 mod events;
 mod fleet;
 mod force;

@@ -165,14 +165,14 @@ fn code(reply: &Reply) -> String {
 type Answered = (Instant, Option<u16>, String);
 
 /// Requests one after the other, and when each was answered how.
-struct Traffic {
+pub(crate) struct Traffic {
     seen: Arc<Mutex<Vec<Answered>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Traffic {
     #[allow(clippy::disallowed_methods, reason = "a test starts tasks as it likes")]
-    fn start(address: SocketAddr, model: &'static str, each_ms: u64) -> Self {
+    pub(crate) fn start(address: SocketAddr, model: &'static str, each_ms: u64) -> Self {
         let seen: Arc<Mutex<Vec<Answered>>> = Arc::default();
         let noted = seen.clone();
         let task = tokio::spawn(async move {
@@ -193,7 +193,7 @@ impl Traffic {
     }
 
     /// The share that was served between two moments.
-    fn served(&self, from: Instant, to: Instant) -> (usize, usize) {
+    pub(crate) fn served(&self, from: Instant, to: Instant) -> (usize, usize) {
         let seen = self.seen.lock().unwrap();
         let within = seen.iter().filter(|(at, ..)| (from..to).contains(at));
         let served = within.clone().filter(|(_, status, _)| *status == Some(200)).count();

@@ -10,6 +10,7 @@ mod breaker;
 mod faults;
 mod fleet;
 mod holding;
+mod probes;
 mod shedding;
 mod tasks;
 mod world;

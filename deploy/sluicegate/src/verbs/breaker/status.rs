@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use sluicegate_proto::{
     admin::v1::{BreakerStatusReply, BreakerStatusRequest, ForcedState, NodeView, TargetStatus},
-    health::v1::{Counts, State, Target, Window},
+    health::v1::{Counts, State, Target, Window, finding::Health},
 };
 
 use crate::{
@@ -15,8 +15,9 @@ use crate::{
     output::{Format, Output, Table, clean, duration_ms, print},
 };
 
-const COLUMNS: [&str; 9] =
-    ["provider", "model", "state", "since", "left", "strikes", "nodes", "reason", "forced"];
+const COLUMNS: [&str; 10] = [
+    "provider", "model", "state", "since", "left", "strikes", "nodes", "reason", "forced", "health",
+];
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -26,7 +27,8 @@ Examples:
   sluicegate breaker status 'openai/*'
 
 NODES says how many data planes have the target open by what they saw themselves, of those with
-traffic. The fleet's state is the one that all of them obey.")]
+traffic. The fleet's state is the one that all of them obey. HEALTH is what health probes have come to,
+where there are any, and the data plane that sends them.")]
 pub(crate) struct StatusArgs {
     /// Only this target, provider/model or provider/*
     target: Option<String>,
@@ -75,7 +77,7 @@ fn table(reply: &BreakerStatusReply, output: Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn row(status: &TargetStatus) -> [String; 9] {
+fn row(status: &TargetStatus) -> [String; 10] {
     let Target { provider, model } = status.target.clone().unwrap_or_default();
     let open = status.nodes.iter().filter(|view| has_open(view)).count();
     let time = |ms: u64| if ms == 0 { String::new() } else { duration_ms(ms) };
@@ -89,7 +91,29 @@ fn row(status: &TargetStatus) -> [String; 9] {
         format!("{open}/{}", status.nodes.len()),
         clean(&status.reason),
         status.forced.as_ref().map(forced).unwrap_or_default(),
+        probed(status),
     ]
+}
+
+/// What health probes have come to; empty: there are none.
+fn probed(status: &TargetStatus) -> String {
+    if status.prober.is_empty() {
+        return String::new();
+    }
+    let finding = status.finding.clone().unwrap_or_default();
+    let reason = match finding.reason.as_str() {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    };
+    clean(&format!("{}{reason} ({})", health(finding.health()), status.prober))
+}
+
+fn health(health: Health) -> &'static str {
+    match health {
+        Health::Unspecified | Health::Unknown => "unknown",
+        Health::Well => "well",
+        Health::Ill => "ill",
+    }
 }
 
 fn has_open(view: &NodeView) -> bool {
@@ -143,6 +167,14 @@ fn value(reply: &BreakerStatusReply) -> Value {
                 "expires_at": named(&forced.expires_at),
                 "comment": forced.comment,
             })),
+            "health": named(&status.prober).map(|prober| {
+                let finding = status.finding.clone().unwrap_or_default();
+                json!({
+                    "prober": prober,
+                    "is": health(finding.health()),
+                    "reason": named(&finding.reason),
+                })
+            }),
             "nodes": status.nodes.iter().map(node).collect::<Vec<_>>(),
         })
     });

@@ -65,9 +65,23 @@ impl Groups {
         self.groups.iter().find(crowded).map(|group| group.targets.clone())
     }
 
+    /// The targets of groups of several that would be left without any if these were left out.
+    pub(super) fn emptied(&self, out: impl Fn(&TargetKey) -> bool) -> BTreeSet<TargetKey> {
+        emptied(self.groups.iter().map(|group| &group.targets), out)
+    }
+
     fn ejected_of(&self, group: &Group) -> usize {
         group.targets.intersection(&self.ejected).count()
     }
+}
+
+/// The targets of groups of several that would be left without any if these were left out.
+pub fn emptied<'a>(
+    groups: impl IntoIterator<Item = &'a BTreeSet<TargetKey>>,
+    out: impl Fn(&TargetKey) -> bool,
+) -> BTreeSet<TargetKey> {
+    let several = groups.into_iter().filter(|group| group.len() > 1);
+    several.filter(|group| group.iter().all(&out)).flatten().cloned().collect()
 }
 
 /// How many of so many may be left out: never the last of several.

@@ -13,6 +13,8 @@ use crate::breaker::{
 /// A directive holds so long, and is repeated so often. Milliseconds.
 const TTL_MS: u64 = 30_000;
 const REFRESH_MS: u64 = 10_000;
+/// How the reason of an order begins that health probes have led to.
+const PROBED: &str = "health probe: ";
 /// No operator's word holds longer. Milliseconds.
 const MAX_FORCED_MS: u64 = 31 * 86_400_000;
 /// An older report than the newest is one that was overtaken, for so long. After that the node counts
@@ -60,6 +62,8 @@ pub(super) struct Slot {
     stage: Stage,
     reason: Reason,
     forced: Option<ForcedUntil>,
+    /// What its health probes have found, while they have it ill and it can be done without.
+    ill: Option<String>,
     backoff: Backoff,
     /// What is to be said is new.
     changed: bool,
@@ -80,6 +84,7 @@ impl Slot {
             stage: Stage::Closed,
             reason: Reason::Well,
             forced: None,
+            ill: None,
             backoff: Backoff::default(),
             changed: false,
             generation: 0,
@@ -123,15 +128,25 @@ impl Slot {
     pub(super) fn is_forgotten(&self, now_ms: u64) -> bool {
         self.published_ms.is_none()
             && self.forced.is_none()
+            && self.ill.is_none()
             && now_ms.saturating_sub(self.seen_ms) >= FORGOTTEN_MS
     }
 
     pub(super) fn is_ejected(&self) -> bool {
-        self.forced.as_ref().map_or(self.stage.is_ejected(), |forced| forced.open)
+        match &self.forced {
+            Some(forced) => forced.open,
+            None => self.ill.is_some() || self.stage.is_ejected(),
+        }
     }
 
+    /// Does an operator want it open or closed?
+    pub(super) fn forced(&self) -> Option<bool> {
+        self.forced.as_ref().map(|forced| forced.open)
+    }
+
+    /// Is how it stands not for what nodes see to say?
     pub(super) fn is_forced(&self) -> bool {
-        self.forced.is_some()
+        self.forced.is_some() || self.ill.is_some()
     }
 
     pub(super) fn health(&self) -> (u8, u64) {
@@ -154,6 +169,31 @@ impl Slot {
             Stage::Closed
         };
         self.go(stage, Reason::OpenTimeOver);
+    }
+
+    /// Its health probes fail: it is left alone whatever nodes see, unless an operator wants it used.
+    pub(super) fn ail(&mut self, reason: &str) {
+        if self.ill.is_none() {
+            self.go(Stage::Closed, Reason::Ill);
+        }
+        if self.ill.as_deref() != Some(reason) {
+            self.ill = Some(reason.to_owned());
+        }
+    }
+
+    /// Its health probes do not fail (any more). It is tried by a probe first.
+    pub(super) fn recover(&mut self, now_ms: u64) {
+        if self.ill.take().is_some() {
+            let stage = Stage::HalfOpen { granted: None, not_before_ms: now_ms };
+            self.go(stage, Reason::HealthBack);
+        }
+    }
+
+    /// Its health probes fail, but its group cannot do without it.
+    pub(super) fn spare(&mut self) {
+        if self.ill.take().is_some() {
+            self.release();
+        }
     }
 
     /// Closes: too much of its group is left out.
@@ -185,6 +225,7 @@ impl Slot {
             }
             Order::ForcedOpen { left_ms } => self.forced = forced(true, left_ms),
             Order::ForcedClosed { left_ms } => self.forced = forced(false, left_ms),
+            Order::Ill { .. } => self.ill = Some(ill_by(&directive.reason).to_owned()),
         }
         self.generation = directive.generation;
         self.published_ms = Some(now_ms);
@@ -208,9 +249,13 @@ impl Slot {
             state: match &self.forced {
                 Some(forced) if forced.open => State::Open,
                 Some(_) => State::Closed,
+                None if self.ill.is_some() => State::Open,
                 None => self.stage.state(),
             },
-            reason: self.reason,
+            reason: match (&self.forced, &self.ill) {
+                (None, Some(_)) => Reason::Ill,
+                _ => self.reason,
+            },
             generation: self.generation,
             forced: self.forced.as_ref().map(|forced| Forced {
                 open: forced.open,
@@ -233,7 +278,7 @@ impl Slot {
         if self.forced.as_ref().is_some_and(|forced| forced.until_ms <= round.now_ms) {
             self.unforce(round.now_ms);
         }
-        if self.forced.is_none() {
+        if !self.is_forced() {
             if round.now_ms.saturating_sub(self.seen_ms) >= FORGOTTEN_MS
                 && self.stage != Stage::Closed
             {
@@ -244,7 +289,7 @@ impl Slot {
         round.groups.set_ejected(round.target, self.is_ejected());
         // First what holds for all, so that a grant is the newest word.
         self.publish(round);
-        if self.forced.is_none() {
+        if !self.is_forced() {
             self.ask(round);
         }
     }
@@ -273,9 +318,10 @@ impl Slot {
             generation: self.generation,
             order,
             ttl_ms,
-            reason: match &self.forced {
-                Some(forced) => forced.comment.clone(),
-                None => self.reason.to_string(),
+            reason: match (&self.forced, &self.ill) {
+                (Some(forced), _) => forced.comment.clone(),
+                (None, Some(ill)) => format!("{PROBED}{ill}").chars().take(MAX_COMMENT).collect(),
+                (None, None) => self.reason.to_string(),
             },
         }));
     }
@@ -291,6 +337,9 @@ impl Slot {
             };
             return Some((order, left_ms));
         }
+        if self.ill.is_some() {
+            return Some((Order::Ill { left_ms: TTL_MS }, TTL_MS));
+        }
         let order = match self.stage {
             Stage::Closed | Stage::Confirming { .. } => return None,
             Stage::Open { until_ms } => Order::Open { left_ms: until_ms.saturating_sub(now_ms) },
@@ -299,4 +348,9 @@ impl Slot {
         };
         Some((order, TTL_MS))
     }
+}
+
+/// What health probes had found, by the reason of the order that it led to.
+pub(super) fn ill_by(reason: &str) -> &str {
+    reason.strip_prefix(PROBED).unwrap_or(reason)
 }

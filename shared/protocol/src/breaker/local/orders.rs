@@ -128,15 +128,17 @@ impl Local {
                 None
             }
             (Order::Ramp { percent }, _) => self.ramp_at(percent, Reason::Fleet, now_ms),
-            (Order::ForcedOpen { left_ms }, phase) => {
+            (Order::ForcedOpen { left_ms } | Order::Ill { left_ms }, phase) => {
                 let until_ms = now_ms.saturating_add(left_ms.min(MAX_FORCED_MS));
+                let ill = matches!(order, Order::Ill { .. });
+                let reason = if ill { Reason::Ill } else { Reason::Operator };
                 self.permit = None;
                 if let Phase::Open { until_ms: end_ms } = phase {
                     *end_ms = until_ms;
-                    self.reason = Reason::Operator;
+                    self.reason = reason;
                     return None;
                 }
-                self.open(until_ms, Reason::Operator)
+                self.open(until_ms, reason)
             }
             // A repeat: what is seen meanwhile counts when it ends.
             (Order::ForcedClosed { .. }, Phase::Closed) if forced => None,

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::breaker::{Check, Health};
 
 fn key() -> TargetKey {
     TargetKey::new("p", "org/m:1")
@@ -53,6 +54,7 @@ fn order() -> impl Strategy<Value = Order> {
         (1..=100_u8).prop_map(|percent| Order::Ramp { percent }),
         any::<u64>().prop_map(|left_ms| Order::ForcedOpen { left_ms }),
         any::<u64>().prop_map(|left_ms| Order::ForcedClosed { left_ms }),
+        any::<u64>().prop_map(|left_ms| Order::Ill { left_ms }),
     ]
 }
 
@@ -64,6 +66,10 @@ proptest! {
         probe in prop::sample::select(vec![Probe::Ok, Probe::Failed, Probe::Unused]),
         (generation, print, left_ms) in any::<(u64, u128, u64)>(),
         order in order(),
+        (health, checks) in (
+            prop::sample::select(vec![Health::Unknown, Health::Well, Health::Ill]),
+            any::<bool>(),
+        ),
     ) {
         let report = Report {
             node: "n".to_owned(),
@@ -71,6 +77,8 @@ proptest! {
             windows: windows.into_iter().map(|window| (key(), window)).collect(),
             probes: vec![(key(), ProbeResult { generation, probe })],
             blocked: vec![Blocked { fingerprint: Fingerprint(print), left_ms }],
+            findings: vec![(key(), Finding { seq: generation, health, reason: "503".to_owned() })],
+            checks,
         };
         prop_assert_eq!(Report::try_from(report.to_proto()), Ok(report));
         let words = [
@@ -82,13 +90,15 @@ proptest! {
         }
         let grant = Grant { node: "n".into(), target: key(), generation, deadline_ms: left_ms };
         prop_assert_eq!(Grant::of_proto("n".into(), grant.to_proto()), Ok(grant));
+        let check = Check { target: key(), ttl_ms: left_ms };
+        prop_assert_eq!(Check::try_from(check.to_proto()), Ok(check));
     }
 }
 
 #[test]
 fn what_makes_no_sense_is_refused_by_its_field() {
     type Spoil = fn(&mut pb::ReportRequest);
-    let rows: [(Spoil, &str); 8] = [
+    let rows: [(Spoil, &str); 11] = [
         (|it| it.node_id.clear(), "node_id"),
         (|it| it.zone = "a\nb".into(), "zone"),
         (|it| it.windows[1].state = 77, "windows[1].state"),
@@ -96,6 +106,9 @@ fn what_makes_no_sense_is_refused_by_its_field() {
         (|it| it.windows = vec![it.windows[0].clone(); MAX_REPORT + 1], "windows"),
         (|it| it.probes[0].result = 0, "probes[0].result"),
         (|it| it.probes[0].target.as_mut().unwrap().model.clear(), "probes[0].target"),
+        (|it| it.findings[0].health = 0, "findings[0].health"),
+        (|it| it.findings[0].target = None, "findings[0].target"),
+        (|it| it.findings = vec![it.findings[0].clone(); MAX_REPORT + 1], "findings"),
         (|it| it.blocked[0].fingerprint = vec![1; 15].into(), "blocked[0].fingerprint"),
     ];
     let window = pb::Window {
@@ -109,6 +122,10 @@ fn what_makes_no_sense_is_refused_by_its_field() {
         windows: vec![window.clone(), window],
         probes: vec![ProbeResult { generation: 1, probe: Probe::Ok }.to_proto(&key())],
         blocked: vec![Blocked { fingerprint: Fingerprint(1), left_ms: 1 }.to_proto()],
+        findings: vec![
+            Finding { seq: 1, health: Health::Ill, reason: String::new() }.to_proto(&key()),
+        ],
+        checks: true,
     };
     assert!(Report::try_from(sound.clone()).is_ok());
     for (spoil, field) in rows {
