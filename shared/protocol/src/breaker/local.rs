@@ -409,7 +409,7 @@ impl Local {
             seq: self.seq,
             state: self.state(),
             own: self.is_free(),
-            fatal: self.state() == State::Open && self.reason.is_fatal(),
+            fatal: self.state() == State::Open && self.is_free() && self.reason.is_fatal(),
             split: matches!(self.reason, Reason::SplitView { .. }),
             generation: self.generation,
             heard: self.heard.map_or(0, |heard| heard.generation),

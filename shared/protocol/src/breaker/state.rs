@@ -129,6 +129,23 @@ impl Reason {
     }
 }
 
+impl Reason {
+    /// Has the node seen it by itself?
+    pub(super) fn is_seen(self) -> bool {
+        matches!(
+            self,
+            Self::FailuresInARow { .. }
+                | Self::FailureRate { .. }
+                | Self::SlowRate { .. }
+                | Self::SlowInARow { .. }
+                | Self::Stalls { .. }
+                | Self::MemoryErrors { .. }
+                | Self::EngineDead
+                | Self::RampFailed { .. }
+        )
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |window_ms: u64| window_ms.div_ceil(1_000);
@@ -160,7 +177,7 @@ impl fmt::Display for Reason {
             Self::ProbeSucceeded => f.write_str("the probe succeeded"),
             Self::RampDone => f.write_str("all traffic is back"),
             Self::Well => f.write_str("nothing speaks against it"),
-            Self::Fleet => f.write_str("the fleet says so"),
+            Self::Fleet => f.write_str("other data planes see it fail"),
             Self::SplitView { answered, failed } => {
                 write!(
                     f,

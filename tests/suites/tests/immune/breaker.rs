@@ -117,6 +117,7 @@ async fn b1_what_callers_do_never_opens_it() {
 async fn b1_slow_ones_in_a_row_open_it() {
     let mut rules = breaker();
     rules["slow"] = json!({ "first_event_ms": 50, "consecutive": 3, "window_ms": 15000 });
+    rules["open_ms"] = json!(2_000);
     let world = world(rules, Arc::default()).await;
     for stream in [true, false, true] {
         assert_eq!(world.ask("alone", "slow", stream).await.0.status, Some(200));
@@ -157,6 +158,7 @@ async fn b2_a_request_waits_for_a_target_that_comes_back() {
 async fn b1_a_target_that_hangs_is_left_alone_while_its_callers_still_wait() {
     let mut rules = breaker();
     rules["slow"] = json!({ "first_event_ms": 100, "consecutive": 3, "window_ms": 15000 });
+    rules["open_ms"] = json!(2_000);
     let world = world(rules, Arc::default()).await;
     for stream in [true, false] {
         let body = |what: &str| {

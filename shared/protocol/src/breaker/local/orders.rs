@@ -112,7 +112,10 @@ impl Local {
         match (order, &mut self.phase) {
             (Order::Open { left_ms }, Phase::Open { until_ms }) => {
                 *until_ms = now_ms.saturating_add(left_ms.min(MAX_TTL_MS));
-                self.reason = Reason::Fleet;
+                // What the node saw itself tells more.
+                if !self.reason.is_seen() {
+                    self.reason = Reason::Fleet;
+                }
                 None
             }
             (Order::Open { left_ms }, _) => {
