@@ -13,7 +13,10 @@ use http::StatusCode;
 use sluicegate_dialect::{Fault, InvalidCall, Unfit};
 use sluicegate_flow::pressure::Shed;
 use sluicegate_model::outcome::Blame;
-use sluicegate_protocol::{breaker::Refused, pool::Down};
+use sluicegate_protocol::{
+    breaker::{Refused, State},
+    pool::Down,
+};
 
 use crate::{quota::LimitFacts, tasks::BadChoice};
 
@@ -22,6 +25,9 @@ pub const DEADLINE: &str = "x-request-timeout-ms";
 
 /// When to try again what a degradation does not let through: nobody knows its end.
 const MAINTENANCE: Duration = Duration::from_secs(10);
+
+/// No caller is told to wait longer for a target. Milliseconds.
+const MOST_TOLD_MS: u64 = 600_000;
 
 /// Why a request was not answered.
 #[derive(Debug, Clone, PartialEq)]
@@ -173,7 +179,7 @@ impl Refusal {
                 INVALID,
                 "unknown_url",
                 format!(
-                    "unknown path {path}; this gateway serves /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/models"
+                    "unknown path {path}; this gateway serves /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models and /v1/deferred/ID"
                 ),
             ),
             Self::MethodNotAllowed { allow } => row(
@@ -290,15 +296,23 @@ impl Refusal {
             },
             Self::NoKey { model, down } => upstream::no_key(model, *down),
             Self::Shut { model, provider, refused } => Shown {
-                retry: Some(Duration::from_millis(refused.left_ms)),
+                // An operator's word may be taken back at any time.
+                retry: Some(Duration::from_millis(refused.left_ms.min(MOST_TOLD_MS))),
                 ..row(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "server_error",
                     "target_unavailable",
-                    format!(
-                        "the model '{model}' is unavailable: its provider '{provider}' is left alone for a while, since {}",
-                        refused.reason
-                    ),
+                    if refused.state == State::Ramping {
+                        format!(
+                            "the model '{model}' is unavailable: its provider '{provider}' is coming back: {}",
+                            refused.reason
+                        )
+                    } else {
+                        format!(
+                            "the model '{model}' is unavailable: its provider '{provider}' is left alone for a while, since {}",
+                            refused.reason
+                        )
+                    },
                 )
             },
             Self::Full { model, provider, wait_ms } => Shown {

@@ -56,7 +56,14 @@ impl Pinger {
                 trip.first_event(1);
                 End::Success
             }
-            Err(fault) => end_of(&fault, false),
+            Err(fault) => match end_of(&fault, false) {
+                // It answers; that it does not like this request is no illness.
+                End::Neutral => {
+                    trip.first_event(0);
+                    End::Success
+                }
+                end => end,
+            },
         };
         self.metrics.pinged(&target.key, end == End::Success);
         tracing::info!(target = %target.key, ?end, "a probe of the gateway's own has ended");
