@@ -17,6 +17,9 @@ const CONFIRMED_MS: u64 = 30_000;
 /// So many nodes are asked whether an engine is dead.
 const CONFIRM_GRANTS: u8 = 3;
 
+/// After a grant that was not used, so long passes until the next. Milliseconds.
+const UNUSED_MS: u64 = 1_000;
+
 impl Slot {
     pub(super) fn move_on(&mut self, round: &mut Round<'_>) {
         let now_ms = round.now_ms;
@@ -58,7 +61,12 @@ impl Slot {
                     self.go(stage, Reason::ProbeSucceeded);
                 }
                 Answer::Given(Probe::Failed) => self.eject(Reason::ProbeFailed, round),
-                Answer::Pending | Answer::Given(Probe::Unused) | Answer::Missing => {}
+                // Whoever had it did not find out: somebody may at another time.
+                Answer::Given(Probe::Unused) => {
+                    let not_before_ms = now_ms.saturating_add(UNUSED_MS);
+                    self.stage = Stage::HalfOpen { granted: None, not_before_ms };
+                }
+                Answer::Pending | Answer::Missing => {}
             },
             Stage::Ramping { percent, since_ms } => self.ramp(percent, since_ms, round),
         }
