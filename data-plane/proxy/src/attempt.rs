@@ -223,13 +223,14 @@ pub async fn first_answer(
             Err(fault) => choice.scrubbed(fault),
         };
         choice.settle(&fault).await;
-        let mut poison = None;
+        let (mut poison, mut gives_up) = (None, false);
         if report.is_late() {
             // Its caller's time was over, not the target's.
             choice.ended(&Fault::new(Outcome::ClientCancelled, String::new()));
         } else {
             match choice.failed(&fault) {
                 Verdict::Innocent => {}
+                Verdict::GiveUp => gives_up = true,
                 Verdict::RetryOnce => killed = Some(choice.target().key.clone()),
                 Verdict::Blocked(blocked) => poison = Some(blocked),
             }
@@ -244,7 +245,7 @@ pub async fn first_answer(
             return Err(Refusal::DeadlineExceeded);
         }
         poison.map_or(Ok(()), Err).map_err(poisonous)?;
-        if !go_on {
+        if !go_on || gives_up {
             break;
         }
     }

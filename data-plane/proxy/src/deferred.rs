@@ -22,6 +22,7 @@ use tonic::{Code, Status, transport::Endpoint};
 use tonic_types::StatusExt;
 
 pub use answers::Told;
+pub(crate) use offer::DEFER;
 pub use offer::{Offer, offer};
 pub use runner::Runner;
 pub(crate) use verdict::may_pass;

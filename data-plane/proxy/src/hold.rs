@@ -16,6 +16,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::{Body as _, Frame};
 use sluicegate_dialect::sse::write_event;
+use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::{
     sync::Notify,
     time::{Instant, Sleep, sleep, timeout},
@@ -39,7 +40,8 @@ pub struct Held {
 }
 
 enum State {
-    Waiting(Rest),
+    /// It goes on by itself, also while its caller takes nothing: a task of its own, whose deadlines hold.
+    Waiting(AbortOnDrop<Response<Body>>),
     /// It goes on so.
     Body(Body),
     /// It was refused: the error is told as an event.
@@ -64,6 +66,7 @@ pub(crate) async fn open(mut rest: Rest, waits: &Notify, request_id: &str) -> Re
         return response;
     }
     let comment_at = Box::pin(sleep(Duration::ZERO));
+    let rest = AbortOnDrop(task::spawn("held", rest));
     let held = Held { state: State::Waiting(rest), comment_at };
     let mut response = Response::new(Body::Held(Box::new(held)));
     let headers = response.headers_mut();
@@ -77,8 +80,10 @@ impl Held {
     pub(crate) fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             match &mut self.state {
-                State::Waiting(rest) => match rest.as_mut().poll(context) {
-                    Poll::Ready(response) => self.state = State::of(response),
+                State::Waiting(rest) => match Pin::new(&mut rest.0).poll(context) {
+                    Poll::Ready(Ok(response)) => self.state = State::of(response),
+                    // It has panicked, or the process ends: so does the stream.
+                    Poll::Ready(Err(_)) => return Poll::Ready(None),
                     Poll::Pending => {
                         ready!(self.comment_at.as_mut().poll(context));
                         self.comment_at.as_mut().reset(Instant::now() + BETWEEN);

@@ -48,6 +48,7 @@ pub mod trace;
 pub mod upstream;
 pub mod usage;
 mod visible;
+mod wishes;
 
 pub use pipeline::Gateway;
 pub use policy::Policy;

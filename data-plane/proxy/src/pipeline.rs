@@ -40,10 +40,11 @@ use crate::{
     tasks::{self, features::offers_tools},
     trace::Trace,
     usage::UsageLog,
+    wishes,
 };
 
 /// With `true`: usage that the upstream does not report is filled in from an estimate.
-const FILL_USAGE: &str = "x-sluicegate-fill-usage";
+pub(crate) const FILL_USAGE: &str = "x-sluicegate-fill-usage";
 /// How urgent the caller thinks its request is; it can only make it less urgent.
 pub(crate) const PRIORITY: &str = "x-sluicegate-priority";
 
@@ -187,6 +188,7 @@ impl Gateway {
         // One policy for the whole life of the request.
         let policy = self.current.load().ok_or(Refusal::NotReady)?;
         note_head(report, &policy, &head, &wanted);
+        wishes::check(&head.headers)?;
         let caller = identify::caller(&policy, &head.headers)?;
         note_caller(report, &caller);
         let endpoint = match wanted {

@@ -60,6 +60,11 @@ pub enum Refusal {
     ModelNotAllowed {
         model: String,
     },
+    /// A header of ours says something that is not understood.
+    BadHeader {
+        name: &'static str,
+        takes: &'static str,
+    },
     /// The caller may not choose so which model answers.
     BadRoute(BadChoice),
     /// The model has no target that serves this endpoint, or none with a usable key.
@@ -276,6 +281,12 @@ impl Refusal {
                     ),
                 )
             },
+            Self::BadHeader { name, takes } => row(
+                StatusCode::BAD_REQUEST,
+                INVALID,
+                "invalid_header",
+                format!("the header {name} takes {takes}, once"),
+            ),
             Self::BadRoute(fault) => {
                 row(StatusCode::BAD_REQUEST, INVALID, "invalid_route", fault.to_string())
             }

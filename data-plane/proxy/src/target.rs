@@ -187,8 +187,8 @@ impl Target {
 
     /// The connection of a request that is under way broke. `true`: enough are under way for that to be
     /// the target's death, which is known once others have had the time to break.
-    pub fn broke(&self) -> bool {
-        lock(&self.breaks).broke(boottime_ms());
+    pub fn broke(&self, suspect: &Suspect) -> bool {
+        lock(&self.breaks).broke(suspect.number(), boottime_ms());
         self.breaker().in_flight() > 3
     }
 

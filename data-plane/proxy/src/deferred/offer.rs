@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// With `true`: kept at once, without a try.
-const DEFER: &str = "x-sluicegate-defer";
+pub(crate) const DEFER: &str = "x-sluicegate-defer";
 /// How long it may wait to be run. Milliseconds; a day otherwise.
 const EXPIRES: &str = "x-sluicegate-defer-expires-ms";
 /// Where its end is told, and what that is signed with.

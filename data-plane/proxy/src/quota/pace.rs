@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use sluicegate_journal::clock::boottime_ms;
 use sluicegate_model::resource::limit::Window;
 use tokio::{
     sync::Semaphore,
@@ -65,6 +66,22 @@ impl Wanted<'_> {
         !self.rule.limit.pace.is_zero() && matches!(self.window, Window::Rate { .. })
     }
 
+    /// How long until all before it, and then it, may have gone. Milliseconds.
+    fn turn_ms(&self, ahead: u64) -> u64 {
+        let all = ahead.saturating_add(self.amount);
+        let capacity = self.window.capacity();
+        let at_once = all.min(capacity);
+        let now_ms = boottime_ms();
+        // Of a meter that nobody has told of lately, all is there.
+        let first_ms = self.meter.with(|holder| {
+            let own = holder.lease().balance.free().max(0).unsigned_abs();
+            let missing = at_once.saturating_sub(own);
+            let view = holder.view().filter(|_| missing > 0);
+            view.map_or(0, |view| view.retry_ms(now_ms, missing))
+        });
+        first_ms.saturating_add(self.time_for(all - at_once))
+    }
+
     /// How long the rate needs for so much. Milliseconds.
     fn time_for(&self, amount: u64) -> u64 {
         let Window::Rate { window_s, amount: rate, .. } = self.window else { return 0 };
@@ -96,8 +113,7 @@ impl Quota {
                 Err(found) => why = found,
             }
         }
-        let facts = wanted.facts(why);
-        let turn_ms = facts.retry_ms.saturating_add(wanted.time_for(place.ahead));
+        let turn_ms = wanted.turn_ms(place.ahead);
         let own = Instant::now() + wanted.rule.limit.pace;
         let until = deadline.map_or(own, |deadline| deadline.min(own));
         let too_late = Duration::from_millis(turn_ms) > left(until);

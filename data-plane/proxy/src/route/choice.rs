@@ -49,8 +49,10 @@ impl Choice {
     /// The answer that had begun has ended.
     pub fn ended(&mut self, fault: &Fault) {
         let end = end_of(fault, true);
-        if fault.outcome == Outcome::Network {
-            self.trip.target().broke();
+        if fault.outcome == Outcome::Network
+            && let Some(suspect) = &self.suspect
+        {
+            self.trip.target().broke(suspect);
         }
         if let Some(suspect) = self.suspect.take() {
             match end {
@@ -92,7 +94,11 @@ impl Choice {
 
     /// Waits for as long as it takes to see whether others broke together with it.
     pub async fn settle(&self, fault: &Fault) {
-        if fault.outcome == Outcome::Network && !fault.unsent && self.trip.target().broke() {
+        if fault.outcome == Outcome::Network
+            && !fault.unsent
+            && let Some(suspect) = &self.suspect
+            && self.trip.target().broke(suspect)
+        {
             tokio::time::sleep(SETTLING).await;
         }
     }

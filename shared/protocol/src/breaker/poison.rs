@@ -35,6 +35,8 @@ pub enum Verdict {
     Innocent,
     /// It may be sent once more, to another target.
     RetryOnce,
+    /// It has seen two targets die, but together with others: it is not sent on, and not blocked.
+    GiveUp,
     /// It killed two targets: it is not sent any more.
     Blocked(Blocked),
 }
@@ -58,6 +60,9 @@ pub struct Poison {
     suspects: BTreeMap<Fingerprint, Suspect>,
     blocked: BTreeMap<Fingerprint, Block>,
 }
+
+/// What made suspects within this time is one death. Milliseconds.
+const TOGETHER_MS: u64 = 1_000;
 
 #[derive(Debug, Clone)]
 struct Suspect {
@@ -108,7 +113,10 @@ impl Poison {
             Death::Reset { .. } | Death::Fatal => {}
         }
         let known = self.suspects.get(&fingerprint).filter(|suspect| suspect.until_ms > now_ms);
-        if known.is_some_and(|suspect| suspect.target != *target) {
+        if let Some(known) = known.filter(|suspect| suspect.target != *target) {
+            if self.has_company(fingerprint, known) {
+                return Verdict::GiveUp;
+            }
             self.suspects.remove(&fingerprint);
             let blocked = Blocked { fingerprint, left_ms: BLOCK_MS };
             self.block(blocked, true, now_ms);
@@ -126,6 +134,16 @@ impl Poison {
             }
         }
         Verdict::RetryOnce
+    }
+
+    /// Are there others that the same death made suspects of, and that nothing has cleared since? An outage
+    /// takes targets down under many at once, of whom none is to blame.
+    fn has_company(&self, fingerprint: Fingerprint, suspect: &Suspect) -> bool {
+        self.suspects.iter().any(|(other, of)| {
+            *other != fingerprint
+                && of.target == suspect.target
+                && of.until_ms.abs_diff(suspect.until_ms) <= TOGETHER_MS
+        })
     }
 
     /// The request went well: it was in flight by chance.
@@ -189,6 +207,23 @@ mod tests {
 
     fn target(n: u8) -> TargetKey {
         TargetKey::new("p", format!("m{n}"))
+    }
+
+    #[test]
+    fn b1_an_outage_convicts_nobody_until_the_others_are_cleared() {
+        let mut poison = Poison::default();
+        let reset = Death::Reset { others: 3 };
+        let all = || (1..=4).map(Fingerprint);
+        for one in all() {
+            assert_eq!(poison.died(one, &target(1), reset, 100), Verdict::RetryOnce);
+        }
+        for one in all() {
+            assert_eq!(poison.died(one, &target(2), reset, 300), Verdict::GiveUp);
+            assert_eq!(poison.check(one, 300), Ok(()));
+        }
+        all().skip(1).for_each(|one| poison.survived(one));
+        let verdict = poison.died(Fingerprint(1), &target(3), reset, 2_000);
+        assert!(matches!(verdict, Verdict::Blocked(_)), "{verdict:?}");
     }
 
     #[test]
@@ -266,7 +301,9 @@ mod tests {
         let mut poison = Poison::default();
         for n in 0..6_000 {
             let print = Fingerprint(u128::from(n));
-            poison.died(print, &target(1), Death::Fatal, n);
+            // Those that are convicted died alone.
+            let first = if n < 4_500 { target(1) } else { TargetKey::new("q", format!("m{n}")) };
+            poison.died(print, &first, Death::Fatal, n);
             if n >= 4_500 {
                 poison.died(print, &target(2), Death::Fatal, n);
             }
