@@ -15,7 +15,8 @@ use std::{
 };
 
 use prost::Message;
-use sluicegate_model::seal::SealKey;
+use sha2::{Digest, Sha256};
+use sluicegate_model::{Violation, path::Path, seal::SealKey};
 use sluicegate_proto::deferred::v1 as pb;
 use sluicegate_store::deferred::{
     Cancelled, Claim, Claimed, Deferred as Store, DeferredLimits, Delivery, DeliveryOutcome,
@@ -82,7 +83,8 @@ impl Deferred {
     pub async fn put(&self, request: pb::PutRequest) -> Result<pb::PutReply, CoreError> {
         let want = Want::parse(request, &self.allowed)?;
         let id = format!("def_{}", uuid::Uuid::new_v4().simple());
-        let kept = pb::Kept { note: want.note, webhook: want.webhook };
+        let body_sha256 = Sha256::digest(&want.body).to_vec().into();
+        let kept = pb::Kept { note: want.note, webhook: want.webhook, body_sha256 };
         let job = Job {
             body: self.sealed.seal(Place::Body, &id, &want.body)?,
             meta: self.sealed.seal(Place::Kept, &id, &kept.encode_to_vec())?,
@@ -97,10 +99,25 @@ impl Deferred {
         let put = self.store.put(&job).await?;
         let (id, existing) = match put.answer {
             Put::Stored => (job.id, false),
-            Put::Existing(id) => (id, true),
+            Put::Existing(id) => {
+                self.must_be_the_same(&id, &kept).await?;
+                (id, true)
+            }
         };
         self.tell(&job.queue);
         Ok(pb::PutReply { id, existing, durable: put.durable })
+    }
+
+    /// A key that was used before is for the same request again.
+    async fn must_be_the_same(&self, id: &str, kept: &pb::Kept) -> Result<(), CoreError> {
+        let Some(known) = self.store.get(id).await? else { return Ok(()) };
+        let known = self.kept(id, &known.meta)?;
+        if known.body_sha256.is_empty() || known.body_sha256 == kept.body_sha256 {
+            return Ok(());
+        }
+        let path = Path::root().field("idempotency_key");
+        let violation = Violation::new(path, "was used for another request");
+        Err(CoreError::Invalid(violation.hint("give every request a key of its own").into()))
     }
 
     /// How a request of the caller stands.

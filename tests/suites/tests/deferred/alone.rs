@@ -117,6 +117,11 @@ async fn b2_the_same_idempotency_key_is_the_same_request() {
     let reply = alice.ask("later", "order 7", &again).await;
     assert_eq!(reply.status, Some(200), "{}", reply.text());
     assert_eq!(reply.json().unwrap()["response"], done["response"]);
+    // Another request is not the same, and must not get its answer.
+    let other = alice.ask("later", "order 8", &again).await;
+    println!("{:?} {}", other.status, other.text());
+    assert_eq!(other.status, Some(400), "{}", other.text());
+    assert!(other.text().contains("was used for another request"), "{}", other.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -66,3 +66,25 @@ async fn b7_whoever_would_wait_too_long_is_told_at_once_how_long() {
     let replies = world.at_once(3, &request).await;
     assert!(count(&replies, 429) >= 2, "{replies:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b7_a_limit_that_was_idle_takes_a_burst_and_smooths_the_rest() {
+    let limit = json!([{
+        "name": "smooth", "scope": { "key": "*" }, "dimension": "requests",
+        "rate": "5/second", "pace_ms": 2_000,
+    }]);
+    let world = World::limited(limit).await;
+    assert_eq!(world.ask(&chat("alice", "first")).await.status, Some(200));
+    // Long enough for data planes to give back what they keep ready.
+    world.book.wait_for_used("smooth", crate::world::IDLE, 0.0).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let begun = Instant::now();
+    let replies = world.at_once(12, &chat("alice", "hello")).await;
+    println!("12 at once over 5/second: {} in {:?}", count(&replies, 200), begun.elapsed());
+    assert_eq!(count(&replies, 200), 12, "{replies:?}");
+    // And where nobody can wait, what is there is given.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let hurried = chat("alice", "hello").header("x-request-timeout-ms", "400");
+    let replies = world.at_once(4, &hurried).await;
+    assert_eq!(count(&replies, 200), 4, "{replies:?}");
+}
