@@ -5,10 +5,11 @@
 //! does, it holds up others by no more than its share of the attempts that go on at one time.
 
 use std::{
+    collections::HashMap,
     io,
     net::SocketAddr,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
     vec,
@@ -43,7 +44,11 @@ use tower_service::Service;
 use crate::metrics::Metrics;
 
 /// Attempts at one time.
-const MOST: usize = 16;
+const MOST: usize = 64;
+/// And at one host: one that hangs holds up its own alone.
+const MOST_OF_A_HOST: usize = 4;
+/// When one that found its host busy has its turn again. Milliseconds.
+const BUSY_MS: u64 = 2_000;
 /// Between two looks at what is due, unless something ends.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often requests are counted.
@@ -57,8 +62,49 @@ type Connecting = HttpConnector<Judging>;
 pub(crate) struct Teller {
     deferred: Arc<Deferred>,
     metrics: Arc<Metrics>,
+    hosts: Hosts,
     encrypted: Client<HttpsConnector<Connecting>, Full<Bytes>>,
     plain: Client<Connecting, Full<Bytes>>,
+}
+
+/// How many attempts go on at each host.
+#[derive(Debug, Clone, Default)]
+struct Hosts(Arc<Mutex<HashMap<String, usize>>>);
+
+/// A place at a host, given up when dropped.
+#[derive(Debug)]
+struct AtHost {
+    hosts: Hosts,
+    host: String,
+}
+
+impl Hosts {
+    /// A place, if there is one.
+    fn enter(&self, host: &str) -> Option<AtHost> {
+        let mut hosts = self.lock();
+        let under_way = hosts.entry(host.to_owned()).or_default();
+        if *under_way >= MOST_OF_A_HOST {
+            return None;
+        }
+        *under_way += 1;
+        Some(AtHost { hosts: self.clone(), host: host.to_owned() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for AtHost {
+    fn drop(&mut self) {
+        let mut hosts = self.hosts.lock();
+        if let Some(under_way) = hosts.get_mut(&self.host) {
+            *under_way -= 1;
+            if *under_way == 0 {
+                hosts.remove(&self.host);
+            }
+        }
+    }
 }
 
 impl Teller {
@@ -77,6 +123,7 @@ impl Teller {
             encrypted: client.build(encrypted),
             plain: client.build(plain),
             metrics: metrics.clone(),
+            hosts: Hosts::default(),
             deferred,
         };
         AbortOnDrop(task::spawn("webhooks", Arc::new(teller).run()))
@@ -105,12 +152,20 @@ impl Teller {
                 self.deferred.until_ended(Instant::now() + LOOK).await;
             }
             for webhook in due {
+                let host = webhook.endpoint.uri().host().unwrap_or_default();
+                let Some(place) = self.hosts.enter(host) else {
+                    let later = DeliveryOutcome::Again { after_ms: BUSY_MS };
+                    if let Err(error) = self.deferred.delivered(&webhook, later).await {
+                        tracing::debug!(id = webhook.id, %error, "a webhook waits for its lease");
+                    }
+                    continue;
+                };
                 // There were as many as was asked for, and only this loop takes them.
                 let Ok(slot) = slots.clone().acquire_owned().await else { return };
                 let teller = self.clone();
                 drop(task::spawn("webhook", async move {
                     teller.tell(&webhook).await;
-                    drop(slot);
+                    drop((slot, place));
                 }));
             }
         }
@@ -199,6 +254,19 @@ impl Service<Name> for Judging {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn b2_a_host_that_hangs_holds_up_its_own_alone() {
+        let hosts = Hosts::default();
+        let mut places: Vec<_> = (0..MOST_OF_A_HOST).map_while(|_| hosts.enter("hangs")).collect();
+        assert_eq!(places.len(), MOST_OF_A_HOST);
+        assert!(hosts.enter("hangs").is_none());
+        assert!(hosts.enter("well").is_some());
+        places.pop();
+        assert!(hosts.enter("hangs").is_some());
+        drop(places);
+        assert!(hosts.lock().is_empty());
+    }
 
     #[tokio::test]
     async fn b2_a_name_is_judged_by_what_it_stands_for() {

@@ -30,6 +30,8 @@ pub(crate) struct Outcome {
     /// Does the refusal say all that it must, and nothing that contradicts?
     pub(crate) clean: bool,
     pub(crate) attempts: u64,
+    /// Id of a request that was kept for later.
+    pub(crate) kept: Option<String>,
 }
 
 impl Outcome {
@@ -85,6 +87,24 @@ impl Callers {
         outcome
     }
 
+    /// How a request stands that was kept for later.
+    pub(crate) async fn fetch(&self, id: &str) -> Option<String> {
+        let request = Request::get(&format!("/v1/deferred/{id}")).bearer(KEY);
+        let mut connection = self.connection().await?;
+        timeout(ANSWER, async {
+            connection.send(&request).await;
+            connection.read_to_end().await;
+        })
+        .await
+        .ok()?;
+        let status = connection.reply().json().ok()?["status"].as_str().map(str::to_owned);
+        if connection.reply().peer_end.is_none() {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.push((Instant::now(), connection));
+        }
+        status
+    }
+
     /// Begins `rate` calls a second for `length`, whatever became of those before, and waits for the
     /// answer of the last. Outcomes are in the order in which they began.
     pub(crate) async fn offer(
@@ -134,6 +154,7 @@ fn judge(sent: Instant, reply: Option<&Reply>) -> Outcome {
             retry_after_ms: None,
             clean: false,
             attempts: 0,
+            kept: None,
         };
     };
     let number = |name: &str| reply.header(name).and_then(|value| value.parse::<u64>().ok());
@@ -154,5 +175,8 @@ fn judge(sent: Instant, reply: Option<&Reply>) -> Outcome {
         retry_after_ms,
         clean: whole && agrees && retry_after_ms.is_some(),
         attempts: number("x-sluicegate-attempts").unwrap_or(0),
+        kept: (status == Some(202))
+            .then(|| reply.json().unwrap_or_default()["id"].as_str().map(str::to_owned))
+            .flatten(),
     }
 }

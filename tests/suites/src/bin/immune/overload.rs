@@ -41,6 +41,54 @@ pub(crate) async fn burst(options: &Options, reports: &mut Vec<Report>) -> anyho
         one_burst(options, provider, unavailable, &mut report).await?;
         reports.push(report);
     }
+    let mut report = Report::new(format!("100/s onto 30/s of {TAKES_MS} ms: defer"));
+    deferred(options, &mut report).await?;
+    reports.push(report);
+    Ok(())
+}
+
+/// What does not fit is kept, and run later.
+async fn deferred(options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let server = Server::start(Manner { most: SLOTS, ..Manner::default() }).await?;
+    let defer = json!({ "when_unavailable": { "answer": "defer", "wait_ms": 0 } });
+    let capacity = json!({ "capacity": { "max_requests": SLOTS } });
+    let world =
+        World::start(&[("p", server.address, capacity)], json!([model("m", "p", defer)])).await?;
+    let begun = Instant::now();
+    let outcomes =
+        world.callers.offer(100.0, options.length(60), || chat("m", TAKES_MS, "hello")).await;
+    let offered = begun.elapsed();
+    let served = outcomes.iter().filter(|it| it.is_served()).count();
+    let kept: Vec<_> = outcomes.iter().filter_map(|it| it.kept.clone()).collect();
+    report.row(
+        "asked, served at once, kept",
+        format!("{}, {served}, {}", outcomes.len(), kept.len()),
+    );
+    let neither = outcomes.len() - served - kept.len();
+    report.bound("neither", format!("{neither}: {}", codes(&outcomes)), "0", neither == 0);
+    let live = outcomes.iter().filter(|it| it.is_served());
+    report.row("latency of those served at once", Spread::of(live.map(Outcome::took)));
+    let accepted = outcomes.iter().filter(|it| it.kept.is_some());
+    report.row("202 took", Spread::of(accepted.map(Outcome::took)));
+    let (mut done, mut left) = (0, kept.clone());
+    // Three times as long as the server needs for all of it.
+    let patience = Duration::from_secs(60 + kept.len() as u64 / 10);
+    while !left.is_empty() && begun.elapsed() < offered + patience {
+        let mut later = Vec::new();
+        for id in left {
+            match world.callers.fetch(&id).await.as_deref() {
+                Some("done") => done += 1,
+                _ => later.push(id),
+            }
+        }
+        left = later;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let text = format!("{done} of {} after {:.0} s", kept.len(), begun.elapsed().as_secs_f64());
+    report.bound("kept ones that ended well", text, "all", done == kept.len());
+    let (reached, refused) =
+        (server.reached(), server.counts.refused.load(std::sync::atomic::Ordering::Relaxed));
+    report.row("calls that reached the server, and it refused", format!("{reached}, {refused}"));
     Ok(())
 }
 
