@@ -117,10 +117,10 @@ pub async fn first_answer(
     report.queued();
     asked.group.asked();
     let metrics = report.shared_metrics();
-    let retry = limited.permit.model.retry.clone();
     let mut failures = Failures::default();
     let mut fresh = false;
     let model = limited.permit.model.clone();
+    let retry = &model.retry;
     let mut patience = Patience::new(&model, asked.group);
     plan.set_tokens(limited.sizes.measured(), limited.sizes.expected_tokens());
     let mut killed: Option<TargetKey> = None;
@@ -130,7 +130,7 @@ pub async fn first_answer(
             Next::Try(choice) => *choice,
             Next::Again { tries } => {
                 let told = failures.told();
-                let Some(wait) = again::backoff(&retry, tries, told, fastrand::f64()) else {
+                let Some(wait) = again::backoff(retry, tries, told, fastrand::f64()) else {
                     break;
                 };
                 if !report.has_time_for(wait) {
@@ -239,7 +239,7 @@ pub async fn first_answer(
         if let Some(bill) = &mut report.bill {
             bill.attempt_failed(own);
         }
-        let go_on = goes_on(&mut plan, &fault, &retry, &asked);
+        let go_on = goes_on(&mut plan, &fault, retry, &asked);
         failures.attempt(fault, choice);
         if report.is_late() {
             return Err(Refusal::DeadlineExceeded);

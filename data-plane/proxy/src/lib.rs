@@ -23,6 +23,7 @@ pub mod hold;
 pub mod identify;
 pub mod levels;
 pub mod limited;
+mod link;
 pub mod media;
 pub mod metrics;
 pub mod models;

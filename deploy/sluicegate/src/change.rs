@@ -1,6 +1,7 @@
 //! Changes: waiting until data planes run them, and telling what they did.
 
 mod difference;
+mod put;
 
 use std::time::Duration;
 
@@ -8,7 +9,10 @@ use clap::Args;
 use serde_json::{Value, json};
 use sluicegate_proto::admin::v1::{ApplyReply, Difference, WaitFor, difference::Action};
 
-pub(crate) use self::difference::{action_name, reference, to_json, unified};
+pub(crate) use self::{
+    difference::{action_name, reference, to_json, unified},
+    put::{Put, name_of},
+};
 use crate::{
     failure::Failure,
     output::{Format, Output, Table, print},

@@ -10,11 +10,10 @@ use sluicegate_proto::deferred::v1::{self as pb, deferred_client::DeferredClient
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{
     Code, Request, Response, Status,
-    metadata::{Ascii, MetadataValue},
     transport::{Channel, Endpoint},
 };
 
-use crate::sync::bearer;
+use crate::link::ControlPlanes;
 
 /// Longest wait for the answer of one control plane, beyond what it was asked to wait.
 const CALL: Duration = Duration::from_secs(2);
@@ -39,18 +38,13 @@ pub(super) enum Failure {
 /// Speaks with the control plane that answered last, and with the next one when it fails.
 #[derive(Debug)]
 pub(super) struct Client {
-    channels: Vec<Channel>,
-    token: Option<MetadataValue<Ascii>>,
+    planes: ControlPlanes,
     current: AtomicUsize,
 }
 
 impl Client {
     pub(super) fn new(endpoints: &[Endpoint], token: &Secret) -> Self {
-        Self {
-            channels: endpoints.iter().map(Endpoint::connect_lazy).collect(),
-            token: bearer(token),
-            current: AtomicUsize::new(0),
-        }
+        Self { planes: ControlPlanes::new(endpoints, token), current: AtomicUsize::new(0) }
     }
 
     /// Keeps a request, and waits a moment for that to be durable. The request's idempotency key
@@ -117,18 +111,13 @@ impl Client {
         call: impl AsyncFn(Grpc<Channel>, Request<Q>) -> Result<Response<R>, Status>,
     ) -> Result<R, Failure> {
         let away = |reason: &str| Failure::Away(reason.to_owned());
-        let token = self.token.as_ref();
-        let token = token.ok_or_else(|| away("the node token does not fit into a header"))?;
         let mut last = away("there is no control plane");
         let until = Instant::now() + each.max(PATIENCE);
-        for _ in 0..self.channels.len() {
+        for _ in 0..self.planes.len() {
             let current = self.current.load(Ordering::Relaxed);
-            let Some(channel) = self.channels.get(current % self.channels.len().max(1)) else {
-                break;
-            };
-            let client = Grpc::new(channel.clone()).max_decoding_message_size(MOST_ANSWER);
-            let mut request = Request::new(message.clone());
-            request.metadata_mut().insert("authorization", token.clone());
+            let client = Grpc::new(self.planes.channel(current).map_err(away)?);
+            let client = client.max_decoding_message_size(MOST_ANSWER);
+            let request = self.planes.request(message.clone()).map_err(away)?;
             let left = until.saturating_duration_since(Instant::now());
             last = match timeout(each.min(left), call(client, request)).await {
                 Ok(Ok(reply)) => return Ok(reply.into_inner()),

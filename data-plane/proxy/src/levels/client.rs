@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use sluicegate_journal::clock::boottime_ms;
 use sluicegate_model::{resource::degradation::Level, secret::Secret};
 use sluicegate_proto::degrade::v1::{
-    Levels as Told, WatchRequest, degrade_client::DegradeClient as Grpc,
+    Levels as Word, WatchRequest, degrade_client::DegradeClient as Grpc,
 };
 use sluicegate_protocol::{
     breaker::State,
@@ -14,16 +14,15 @@ use sluicegate_protocol::{
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tonic::{
-    Code, Request, Streaming,
-    metadata::{Ascii, MetadataValue},
+    Streaming,
     transport::{Channel, Endpoint},
 };
 
 use super::{Levels, TimedOut};
 use crate::{
+    link::{Backoff, ControlPlanes, said, told},
     metrics::Metrics,
     policy::{Current, Policy},
-    sync::bearer,
 };
 
 /// How often what was seen is told.
@@ -34,11 +33,6 @@ const AGAIN_MS: u64 = 5_000;
 const GIVE_UP_MS: u64 = 60_000;
 /// Longest wait for the answer to a report, and for the beginning of a watch.
 const CALL: Duration = Duration::from_secs(3);
-/// Shortest and longest wait before another try; random between nothing and the bound, which doubles.
-const BACKOFF_MIN: Duration = Duration::from_millis(100);
-const BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// A watch that stood so long counts as good.
-const HEALTHY: Duration = Duration::from_secs(30);
 
 /// The running exchange; dropping it ends it.
 #[derive(Debug)]
@@ -61,8 +55,7 @@ pub struct Teller {
 #[derive(Debug)]
 struct Link {
     teller: Teller,
-    channels: Vec<Channel>,
-    token: Option<MetadataValue<Ascii>>,
+    planes: ControlPlanes,
     sequence: u64,
     /// A report that was sent and not taken, and since when.
     pending: Option<(Report, u64)>,
@@ -75,8 +68,7 @@ impl LevelsClient {
     pub fn start(teller: Teller, endpoints: &[Endpoint], token: &Secret) -> Self {
         let link = Link {
             teller,
-            channels: endpoints.iter().map(Endpoint::connect_lazy).collect(),
-            token: bearer(token),
+            planes: ControlPlanes::new(endpoints, token),
             sequence: 0,
             pending: None,
             breakers: None,
@@ -89,7 +81,7 @@ impl Link {
     /// Follows one control plane after the other, for ever. What was not repeated is let go meanwhile,
     /// whether one is there or not.
     async fn run(mut self) {
-        let mut backoff = BACKOFF_MIN;
+        let mut backoff = Backoff::default();
         let mut ticks = interval(TELL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for turn in 0.. {
@@ -99,11 +91,7 @@ impl Link {
                 Err(reason) => reason,
             };
             tracing::debug!(reason, "no word of degradations; what is known holds for its time");
-            if begun.elapsed() >= HEALTHY {
-                backoff = BACKOFF_MIN;
-            }
-            self.ticking(sleep(backoff.mul_f64(fastrand::f64())), &mut ticks).await;
-            backoff = (backoff * 2).min(BACKOFF_MAX);
+            self.ticking(sleep(backoff.after(begun)), &mut ticks).await;
         }
     }
 
@@ -126,15 +114,13 @@ impl Link {
         &mut self,
         turn: usize,
         ticks: &mut tokio::time::Interval,
-    ) -> Result<(Grpc<Channel>, Streaming<Told>), String> {
-        let index = turn % self.channels.len().max(1);
-        let channel = self.channels.get(index).ok_or("there is no control plane")?;
-        let mut client = Grpc::new(channel.clone());
+    ) -> Result<(Grpc<Channel>, Streaming<Word>), String> {
+        let mut client = Grpc::new(self.planes.channel(turn)?);
         let node_id = self.teller.node_id.clone();
-        let request = self.request(WatchRequest { node_id })?;
+        let request = self.planes.request(WatchRequest { node_id })?;
         let opened = self.ticking(timeout(CALL, client.watch(request)), ticks).await;
         let opened = opened.map_err(|_| "no answer in time")?;
-        let stream = opened.map_err(|status| status.message().to_owned())?.into_inner();
+        let stream = opened.map_err(|status| said(&status))?.into_inner();
         // Another one may not know what was told of breakers.
         self.breakers = None;
         Ok((client, stream))
@@ -144,16 +130,16 @@ impl Link {
     async fn follow(
         &mut self,
         mut client: Grpc<Channel>,
-        mut stream: Streaming<Told>,
+        mut stream: Streaming<Word>,
         ticks: &mut tokio::time::Interval,
     ) -> String {
         loop {
             tokio::select! {
                 // A connection that has died is noticed by its keep-alive.
                 message = stream.message() => match message {
-                    Ok(Some(told)) => self.learn(told),
+                    Ok(Some(word)) => self.learn(word),
                     Ok(None) => return "the control plane ended the watch".to_owned(),
-                    Err(status) => return status.message().to_owned(),
+                    Err(status) => return said(&status),
                 },
                 _ = ticks.tick() => {
                     self.tidy();
@@ -165,8 +151,8 @@ impl Link {
         }
     }
 
-    fn learn(&self, told: Told) {
-        let directives = told.levels.into_iter().map(Directive::try_from);
+    fn learn(&self, word: Word) {
+        let directives = word.levels.into_iter().map(Directive::try_from);
         let readable = directives.filter_map(|directive| match directive {
             Ok(directive) => Some(directive),
             Err(fault) => {
@@ -200,21 +186,13 @@ impl Link {
         let sent = sent.filter(|(_, at_ms)| now_ms.saturating_sub(*at_ms) <= GIVE_UP_MS);
         let next = sent.or_else(|| self.next(now_ms).map(|report| (report, now_ms)));
         let Some((report, at_ms)) = next else { return Ok(()) };
-        let request = self.request(report.to_proto())?;
+        let request = self.planes.request(report.to_proto())?;
         // Until it is known to be taken: the same report again counts once.
         self.pending = Some((report, at_ms));
         let answer =
             timeout(CALL, client.report(request)).await.map_err(|_| "no answer in time")?;
-        match answer {
-            Ok(_) => self.pending = None,
-            Err(status) if status.code() == Code::InvalidArgument => {
-                // It would be refused again, and nothing else would ever be told.
-                let reason = status.message();
-                tracing::error!(reason, "a control plane does not understand us");
-                self.pending = None;
-            }
-            Err(status) => return Err(status.message().to_owned()),
-        }
+        told(answer)?;
+        self.pending = None;
         Ok(())
     }
 
@@ -240,13 +218,6 @@ impl Link {
             timeouts,
             breakers: (!known).then_some(breakers),
         })
-    }
-
-    fn request<T>(&self, message: T) -> Result<Request<T>, String> {
-        let token = self.token.clone().ok_or("the node token does not fit into a header")?;
-        let mut request = Request::new(message);
-        request.metadata_mut().insert("authorization", token);
-        Ok(request)
     }
 }
 

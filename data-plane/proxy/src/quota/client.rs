@@ -18,17 +18,13 @@ use tokio::{
     sync::Semaphore,
     time::{Instant, timeout},
 };
-use tonic::{
-    Request,
-    metadata::{Ascii, MetadataValue},
-    transport::{Channel, Endpoint},
-};
+use tonic::transport::Endpoint;
 
 use super::{Answered, Quota, meter::Meter};
 use crate::{
     estimate::{Encoding, warm_up},
+    link::ControlPlanes,
     policy::{Current, Policy},
-    sync::bearer,
 };
 
 /// Longest wait for one call. A control plane whose ledger is away says so sooner.
@@ -68,9 +64,8 @@ impl QuotaClient {
         let following = task::spawn("quota-policy", follow(quota.clone(), current));
         let exchange = Arc::new(Exchange {
             quota,
-            channels: endpoints.iter().map(Endpoint::connect_lazy).collect(),
+            planes: ControlPlanes::new(endpoints, token),
             current: std::sync::atomic::AtomicUsize::new(0),
-            token: bearer(token),
             asker: Asker { node_id, incarnation },
             calls: Arc::new(Semaphore::new(CALLS)),
         });
@@ -115,10 +110,9 @@ fn warm_up_for(policy: &Policy) {
 #[derive(Debug)]
 struct Exchange {
     quota: Arc<Quota>,
-    channels: Vec<Channel>,
+    planes: ControlPlanes,
     /// Which of them is asked.
     current: std::sync::atomic::AtomicUsize,
-    token: Option<MetadataValue<Ascii>>,
     asker: Asker,
     calls: Arc<Semaphore>,
 }
@@ -293,11 +287,9 @@ impl Exchange {
 
     /// Asks one control plane; the next one, when it fails.
     async fn ask(&self, request: LeaseRequest, wanted: usize) -> Option<Vec<pb::LeaseState>> {
-        let token = self.token.clone()?;
         let current = self.current.load(Ordering::Relaxed);
-        let channel = self.channels.get(current % self.channels.len().max(1))?.clone();
-        let mut request = Request::new(request);
-        request.metadata_mut().insert("authorization", token);
+        let channel = self.planes.channel(current).ok()?;
+        let request = self.planes.request(request).ok()?;
         let outcome = timeout(CALL, Grpc::new(channel).lease(request)).await;
         let reason = match outcome {
             Ok(Ok(reply)) => {

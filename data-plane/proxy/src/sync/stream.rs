@@ -11,19 +11,14 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, transport::Endpoint};
 
 use super::{Shared, Source, SyncConfig, bearer};
+use crate::link::Backoff;
 
-/// Shortest and longest wait before another try; the wait is random between nothing and the bound,
-/// which doubles with each failure.
-const BACKOFF_MIN: Duration = Duration::from_millis(100);
-const BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// A stream that stood this long counts as good: the next failure starts from the shortest wait.
-const HEALTHY: Duration = Duration::from_secs(30);
 /// Silence that is borne on a stream before the control plane has said its rhythm.
 const FIRST_SILENCE: Duration = Duration::from_secs(9);
 
 /// Follows for ever.
 pub(super) async fn follow(config: SyncConfig, shared: Arc<Shared>, mut state: LaneState) {
-    let mut backoff = BACKOFF_MIN;
+    let mut backoff = Backoff::default();
     let mut said = false;
     for endpoint in config.endpoints.iter().cycle() {
         let begun = Instant::now();
@@ -38,11 +33,7 @@ pub(super) async fn follow(config: SyncConfig, shared: Arc<Shared>, mut state: L
             tracing::warn!(control_plane = %endpoint.uri(), reason, "no policy stream; {so}");
             said = true;
         }
-        if begun.elapsed() >= HEALTHY {
-            backoff = BACKOFF_MIN;
-        }
-        tokio::time::sleep(backoff.mul_f64(fastrand::f64())).await;
-        backoff = (backoff * 2).min(BACKOFF_MAX);
+        backoff.wait_after(begun).await;
     }
 }
 

@@ -13,14 +13,15 @@ use sluicegate_telemetry::{
     task::{self, AbortOnDrop},
 };
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
-use tonic::{
-    Request, Status,
-    metadata::{Ascii, MetadataValue},
-    transport::{Channel, Endpoint},
-};
+use tonic::transport::Endpoint;
 
 use super::{Guard, Outbox, Targets, check::Checks, ping::Pinger};
-use crate::{metrics::Metrics, policy::Current, pool::Pool, sync::bearer};
+use crate::{
+    link::{Backoff, ControlPlanes, said, told},
+    metrics::Metrics,
+    policy::Current,
+    pool::Pool,
+};
 
 /// How often what is seen is told, and what time alone changes is looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -30,11 +31,6 @@ const GATHER: Duration = Duration::from_millis(20);
 const REPORT: Duration = Duration::from_secs(2);
 /// Longest wait for the beginning of a watch.
 const CALL: Duration = Duration::from_secs(5);
-/// Shortest and longest wait before another try; random between nothing and the bound, which doubles.
-const BACKOFF_MIN: Duration = Duration::from_millis(100);
-const BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// A watch that stood so long counts as good.
-const HEALTHY: Duration = Duration::from_secs(30);
 
 /// The running exchange; dropping it ends it.
 #[derive(Debug)]
@@ -62,8 +58,7 @@ struct Link {
     about: Arc<Exchange>,
     pinger: Arc<Pinger>,
     checks: Arc<Checks>,
-    channels: Vec<Channel>,
-    token: Option<MetadataValue<Ascii>>,
+    planes: ControlPlanes,
 }
 
 impl TargetClient {
@@ -83,12 +78,12 @@ impl TargetClient {
             metrics.clone(),
             pinger.clone(),
         );
+        let planes = ControlPlanes::new(endpoints, token);
         let link = || Link {
             about: about.clone(),
             pinger: pinger.clone(),
             checks: checks.clone(),
-            channels: endpoints.iter().map(Endpoint::connect_lazy).collect(),
-            token: bearer(token),
+            planes: planes.clone(),
         };
         let watching = task::spawn("targets-watch", link().watch_all());
         let reporting = task::spawn("targets-report", link().report_all());
@@ -130,23 +125,19 @@ async fn tick(about: Arc<Exchange>) {
 impl Link {
     /// Follows one control plane after the other, for ever.
     async fn watch_all(self) {
-        let mut backoff = BACKOFF_MIN;
+        let mut backoff = Backoff::default();
         for turn in 0.. {
             let begun = Instant::now();
             let Err(reason) = self.watch(turn).await;
             self.about.targets.fleet(0);
             tracing::debug!(reason, "no watch on targets; each is decided on alone");
-            if begun.elapsed() >= HEALTHY {
-                backoff = BACKOFF_MIN;
-            }
-            sleep(backoff.mul_f64(fastrand::f64())).await;
-            backoff = (backoff * 2).min(BACKOFF_MAX);
+            backoff.wait_after(begun).await;
         }
     }
 
     async fn watch(&self, turn: usize) -> Result<std::convert::Infallible, String> {
-        let mut client = self.client(turn).ok_or("there is no control plane")?;
-        let request = self.request(WatchRequest { node_id: self.about.node_id.clone() })?;
+        let mut client = Grpc::new(self.planes.channel(turn)?);
+        let request = self.planes.request(WatchRequest { node_id: self.about.node_id.clone() })?;
         let opened = timeout(CALL, client.watch(request)).await.map_err(|_| "no answer in time")?;
         let mut stream = opened.map_err(|status| said(&status))?.into_inner();
         loop {
@@ -231,35 +222,10 @@ impl Link {
     }
 
     async fn report(&self, turn: usize, report: ReportRequest) -> Result<(), String> {
-        let mut client = self.client(turn).ok_or("there is no control plane")?;
-        let request = self.request(report)?;
+        let mut client = Grpc::new(self.planes.channel(turn)?);
+        let request = self.planes.request(report)?;
         let answer =
             timeout(REPORT, client.report(request)).await.map_err(|_| "no answer in time")?;
-        match answer {
-            Ok(_) => Ok(()),
-            Err(status) if status.code() == tonic::Code::InvalidArgument => {
-                // It would be refused again.
-                let reason = status.message();
-                tracing::error!(reason, "a control plane does not understand us");
-                Ok(())
-            }
-            Err(status) => Err(said(&status)),
-        }
+        told(answer)
     }
-
-    fn client(&self, turn: usize) -> Option<Grpc<Channel>> {
-        let channel = self.channels.get(turn % self.channels.len().max(1))?;
-        Some(Grpc::new(channel.clone()))
-    }
-
-    fn request<T>(&self, message: T) -> Result<Request<T>, String> {
-        let token = self.token.clone().ok_or("the node token does not fit into a header")?;
-        let mut request = Request::new(message);
-        request.metadata_mut().insert("authorization", token);
-        Ok(request)
-    }
-}
-
-fn said(status: &Status) -> String {
-    status.message().to_owned()
 }

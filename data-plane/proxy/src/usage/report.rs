@@ -11,14 +11,10 @@ use sluicegate_proto::{
 };
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::{task::spawn_blocking, time::timeout};
-use tonic::{
-    Code, Request,
-    metadata::{Ascii, MetadataValue},
-    transport::{Channel, Endpoint},
-};
+use tonic::{Code, transport::Endpoint};
 
 use super::UsageLog;
-use crate::{quota::Actual, settle::Memo, sync::bearer};
+use crate::{link::ControlPlanes, quota::Actual, settle::Memo};
 
 /// Longest wait for one acknowledgement.
 const CALL: Duration = Duration::from_secs(5);
@@ -43,8 +39,7 @@ pub struct Reporting {
 #[derive(Debug, Clone)]
 struct Sender {
     node_id: String,
-    channels: Arc<[Channel]>,
-    token: Option<MetadataValue<Ascii>>,
+    planes: ControlPlanes,
 }
 
 impl Reporting {
@@ -56,11 +51,7 @@ impl Reporting {
         token: &Secret,
         node_id: String,
     ) -> Self {
-        let sender = Sender {
-            node_id,
-            channels: endpoints.iter().map(Endpoint::connect_lazy).collect(),
-            token: bearer(token),
-        };
+        let sender = Sender { node_id, planes: ControlPlanes::new(endpoints, token) };
         let mut tasks = Vec::new();
         for source in log.journal.sources() {
             match log.journal.outbox(source) {
@@ -133,8 +124,8 @@ impl Sender {
     }
 
     async fn report(&self, batch: UsageBatch, turn: usize) -> Result<UsageAck, String> {
-        let mut client = UsageClient::new(self.channel(turn)?);
-        let request = self.request(batch)?;
+        let mut client = UsageClient::new(self.planes.channel(turn)?);
+        let request = self.planes.request(batch)?;
         match timeout(CALL, client.report(request)).await {
             Ok(Ok(ack)) => Ok(ack.into_inner()),
             Ok(Err(status)) => {
@@ -198,8 +189,8 @@ impl Sender {
                 policy_revision: 0,
                 ops,
             };
-            let mut client = QuotaClient::new(self.channel(turn)?);
-            let reply = timeout(CALL, client.lease(self.request(request)?)).await;
+            let mut client = QuotaClient::new(self.planes.channel(turn)?);
+            let reply = timeout(CALL, client.lease(self.planes.request(request)?)).await;
             let states = match reply {
                 Ok(Ok(reply)) => reply.into_inner().states,
                 Ok(Err(status)) => return Err(status.message().to_owned()),
@@ -213,18 +204,6 @@ impl Sender {
             }));
         }
         Ok(closed)
-    }
-
-    fn channel(&self, turn: usize) -> Result<Channel, String> {
-        let index = turn.checked_rem(self.channels.len()).ok_or("no control plane is given")?;
-        self.channels.get(index).cloned().ok_or_else(|| "no control plane is given".to_owned())
-    }
-
-    fn request<T>(&self, message: T) -> Result<Request<T>, String> {
-        let token = self.token.clone().ok_or("the node token does not fit into a header")?;
-        let mut request = Request::new(message);
-        request.metadata_mut().insert("authorization", token);
-        Ok(request)
     }
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use sluicegate_model::Kind;
 use sluicegate_proto::{
     admin::v1::{
-        ApplyReply, ApplyRequest, Change, ProbeEvent, ProbeFinding, ProbeRequest, ProbeSubject,
-        VersionedResource, change, probe_event::Event, probe_finding::Verdict,
+        ApplyReply, ProbeEvent, ProbeFinding, ProbeRequest, ProbeSubject, VersionedResource,
+        probe_event::Event, probe_finding::Verdict,
     },
     resource::v1::{Profile, resource::Spec},
 };
@@ -16,7 +16,7 @@ use tonic::{Status, Streaming};
 
 use super::get;
 use crate::{
-    change::{WaitArgs, revision},
+    change::{Put, WaitArgs, revision},
     client::{Client, ClientOptions},
     failure::Failure,
     output::{Format, clean, print, to_yaml},
@@ -238,23 +238,16 @@ async fn save(
     profile: Profile,
 ) -> Result<Saved, Failure> {
     let version = resource.version;
-    let mut wire = resource.resource.unwrap_or_default();
-    let Some(Spec::Provider(spec)) = &mut wire.spec else {
+    let Some(Spec::Provider(mut spec)) = resource.resource.and_then(|resource| resource.spec)
+    else {
         return Err(Failure::refused("the control plane sent no provider"));
     };
     let before = spec.profile.take();
     let after = Some(profile).filter(|profile| !is_default(profile));
     spec.profile.clone_from(&after);
-    let put = change::Change::Put(wire);
-    let request = ApplyRequest {
-        changes: vec![Change { change: Some(put), expect_version: Some(version) }],
-        comment: format!("probe of {}", args.provider),
-        wait: args.wait.to_proto(),
-        idempotency_key: uuid::Uuid::new_v4().to_string(),
-        ..ApplyRequest::default()
-    };
-    let applied = client.apply(request, args.wait.extra()).await;
-    let reply = applied.map_err(|status| client.failure(&status))?;
+    let comment = format!("probe of {}", args.provider);
+    let put = Put { spec: Spec::Provider(spec), of: Some(version), comment, dry_run: false };
+    let reply = put.send(client, args.wait).await?;
     Ok(Saved { before, after, reply })
 }
 

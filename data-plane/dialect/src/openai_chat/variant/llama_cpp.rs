@@ -1,7 +1,7 @@
 //! llama.cpp's server, which people run themselves. A stream that it refuses is an error event under
 //! status 200.
 //!
-//! Source: captures of its streams, and its issue 14566.
+//! Source: captures of its streams (ggml-org/llama.cpp#14566).
 
 use sluicegate_model::Outcome::{ContextTooLong, InvalidRequest, Overloaded, ProviderError};
 

@@ -1,15 +1,15 @@
 //! `breaker open`, `close`, `auto`, `retries`: an operator's word, which ends by itself.
 
 use clap::Args;
-use sluicegate_model::{Kind, name::MAX_NAME};
+use sluicegate_model::Kind;
 use sluicegate_proto::{
-    admin::v1::{ApplyRequest, Change, ListRequest, change},
+    admin::v1::ListRequest,
     resource::v1::{Force, Resource, resource::Spec},
 };
 use sluicegate_telemetry::clock::{self, format_unix_ms};
 
 use crate::{
-    change::{Telling, WaitArgs},
+    change::{Put, Telling, WaitArgs, name_of},
     client::{Client, ClientOptions},
     failure::Failure,
     verbs::{
@@ -161,16 +161,8 @@ async fn put(
     options: &ClientOptions,
 ) -> Result<(), Failure> {
     let comment = spec.comment.clone();
-    let put = change::Change::Put(Resource { spec: Some(Spec::Force(spec)) });
-    let request = ApplyRequest {
-        changes: vec![Change { change: Some(put), expect_version: None }],
-        comment,
-        wait: wait.to_proto(),
-        idempotency_key: uuid::Uuid::new_v4().to_string(),
-        ..ApplyRequest::default()
-    };
-    let applied = client.apply(request, wait.extra()).await;
-    let reply = applied.map_err(|status| client.failure(&status))?;
+    let put = Put { spec: Spec::Force(spec), of: None, comment, dry_run: false };
+    let reply = put.send(client, wait).await?;
     Telling { output: options.output, dry_run: false, wait, named: Some(1) }.tell(&reply)
 }
 
@@ -190,22 +182,14 @@ fn end(span_ms: u64) -> String {
     format_unix_ms(clock::unix_ms().saturating_add(span_ms))
 }
 
-/// The name of a target's force. Where names cannot hold the target, a digest of it keeps two apart.
+/// The name of a target's force.
 fn name(target: &str) -> String {
-    let legal = |character: char| character.is_ascii_alphanumeric() || "._-/".contains(character);
-    let name = format!("breaker/{target}");
-    if name.chars().all(legal) && name.len() <= MAX_NAME {
-        return name;
-    }
-    let digest = blake3::hash(name.as_bytes()).to_hex();
-    let end = digest.get(..10).unwrap_or_default();
-    let legible = name.chars().map(|c| if legal(c) { c } else { '-' });
-    format!("{}-{end}", legible.take(MAX_NAME - 1 - end.len()).collect::<String>())
+    name_of(&format!("breaker/{target}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_model::name::is_name;
+    use sluicegate_model::name::{MAX_NAME, is_name};
 
     use super::*;
 

@@ -2,14 +2,11 @@
 
 use clap::Args;
 use sluicegate_model::Kind;
-use sluicegate_proto::{
-    admin::v1::{ApplyRequest, Change, change},
-    resource::v1::{Degradation, DegradationByHand, Resource, resource::Spec},
-};
+use sluicegate_proto::resource::v1::{Degradation, DegradationByHand, resource::Spec};
 use sluicegate_telemetry::clock::{self, format_unix_ms};
 
 use crate::{
-    change::{Telling, WaitArgs},
+    change::{Put, Telling, WaitArgs},
     client::{Client, ClientOptions},
     failure::Failure,
     verbs::{get, limit::span_ms},
@@ -99,16 +96,7 @@ async fn put(
         return Ok(());
     }
     let spec = Spec::Degradation(Degradation { manual, ..spec });
-    let put = change::Change::Put(Resource { spec: Some(spec) });
-    let request = ApplyRequest {
-        // Nobody else's change is undone by it.
-        changes: vec![Change { change: Some(put), expect_version: Some(found.version) }],
-        comment,
-        wait: wait.to_proto(),
-        idempotency_key: uuid::Uuid::new_v4().to_string(),
-        ..ApplyRequest::default()
-    };
-    let applied = client.apply(request, wait.extra()).await;
-    let reply = applied.map_err(|status| client.failure(&status))?;
+    let put = Put { spec, of: Some(found.version), comment, dry_run: false };
+    let reply = put.send(&mut client, wait).await?;
     Telling { output: options.output, dry_run: false, wait, named: Some(1) }.tell(&reply)
 }

@@ -7,15 +7,15 @@ use serde_json::json;
 use sluicegate_model::Kind;
 use sluicegate_proto::{
     admin::v1::{
-        ApplyReply, ApplyRequest, Change, Enable, Rest, SetPoolStateReply, SetPoolStateRequest,
-        change, set_pool_state_request::State,
+        ApplyReply, Enable, Rest, SetPoolStateReply, SetPoolStateRequest,
+        set_pool_state_request::State,
     },
-    resource::v1::{Credential, Resource, resource::Spec},
+    resource::v1::{Credential, resource::Spec},
 };
 
 use super::status::value;
 use crate::{
-    change::{Telling, WaitArgs, revision},
+    change::{Put, Telling, WaitArgs, revision},
     client::{Client, ClientOptions},
     failure::Failure,
     output::{Format, Output, duration_ms, print},
@@ -184,17 +184,8 @@ async fn switch(
         return Ok(None);
     }
     let spec = Spec::Credential(Credential { disabled, ..spec });
-    let put = change::Change::Put(Resource { spec: Some(spec) });
-    let request = ApplyRequest {
-        // Nobody else's change is undone by it.
-        changes: vec![Change { change: Some(put), expect_version: Some(found.version) }],
-        comment,
-        wait: wait.to_proto(),
-        idempotency_key: uuid::Uuid::new_v4().to_string(),
-        ..ApplyRequest::default()
-    };
-    let applied = client.apply(request, wait.extra()).await;
-    applied.map(Some).map_err(|status| client.failure(&status))
+    let put = Put { spec, of: Some(found.version), comment, dry_run: false };
+    put.send(client, wait).await.map(Some)
 }
 
 fn durable(output: Output, reply: &SetPoolStateReply) {

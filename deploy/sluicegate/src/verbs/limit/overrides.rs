@@ -5,14 +5,14 @@ use jiff::Timestamp;
 use serde_json::json;
 use sluicegate_model::Kind;
 use sluicegate_proto::{
-    admin::v1::{ApplyRequest, Change, ListRequest, change},
+    admin::v1::ListRequest,
     resource::v1::{LimitScope, Override, Resource, resource::Spec},
 };
 use sluicegate_telemetry::clock::{self, format_unix_ms};
 
 use super::subject::{self, Named, named};
 use crate::{
-    change::{Telling, WaitArgs},
+    change::{Put, Telling, WaitArgs},
     client::{Client, ClientOptions},
     failure::Failure,
     output::{Format, Table, duration_ms, print},
@@ -125,17 +125,13 @@ pub(super) async fn set(args: SetArgs) -> Result<(), Failure> {
         expires_at: end.map(format_unix_ms).unwrap_or_default(),
         reason: args.reason,
     };
-    let put = change::Change::Put(Resource { spec: Some(Spec::Override(spec)) });
-    let request = ApplyRequest {
-        changes: vec![Change { change: Some(put), expect_version: None }],
-        dry_run: args.how.dry_run,
+    let put = Put {
+        spec: Spec::Override(spec),
+        of: None,
         comment: args.how.comment.unwrap_or_default(),
-        wait: args.wait.to_proto(),
-        idempotency_key: uuid::Uuid::new_v4().to_string(),
-        ..ApplyRequest::default()
+        dry_run: args.how.dry_run,
     };
-    let applied = client.apply(request, args.wait.extra()).await;
-    let reply = applied.map_err(|status| client.failure(&status))?;
+    let reply = put.send(&mut client, args.wait).await?;
     let (output, wait) = (args.client.output, args.wait);
     Telling { output, dry_run: args.how.dry_run, wait, named: Some(1) }.tell(&reply)
 }

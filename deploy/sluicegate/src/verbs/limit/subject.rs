@@ -1,12 +1,9 @@
 //! Subjects on the command line, and the names of overrides for them.
 
-use sluicegate_model::{
-    name::MAX_NAME,
-    scope::{Part, said},
-};
+use sluicegate_model::scope::{Part, said};
 use sluicegate_proto::resource::v1::LimitScope;
 
-use crate::failure::Failure;
+use crate::{change::name_of, failure::Failure};
 
 /// One part of a subject: `key=alice`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,27 +43,18 @@ pub(super) fn subject(all: &[Named]) -> Result<LimitScope, Failure> {
     Ok(scope)
 }
 
-/// The name of an override that was given none: `key-rpm/key-alice`. Where names cannot hold the
-/// subject, a digest of it keeps two apart.
+/// The name of an override that was given none: `key-rpm/key-alice`.
 pub(super) fn name(limit: &str, subject: &LimitScope) -> String {
-    let legal = |character: char| character.is_ascii_alphanumeric() || "._-/".contains(character);
     let mut name = limit.to_owned();
     for (part, value) in said(subject) {
         name.push_str(&format!("/{}-{value}", part.name()));
     }
-    if name.chars().all(legal) && name.len() <= MAX_NAME {
-        return name;
-    }
-    let digest = blake3::hash(name.as_bytes()).to_hex();
-    let end = digest.get(..10).unwrap_or_default();
-    let kept = MAX_NAME - 1 - end.len();
-    let legible = name.chars().map(|c| if legal(c) { c } else { '-' });
-    format!("{}-{end}", legible.take(kept).collect::<String>())
+    name_of(&name)
 }
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_model::name::is_name;
+    use sluicegate_model::name::{MAX_NAME, is_name};
 
     use super::*;
 
