@@ -1,6 +1,7 @@
 //! Plain tables, and bounds that were broken.
 
 use std::fmt::Display;
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// What one scenario saw.
@@ -40,6 +41,39 @@ impl Report {
 
     pub fn broken(&self) -> &[String] {
         &self.broken
+    }
+}
+
+/// Bounds that did not hold, over all scenarios of a run.
+#[derive(Debug, Default)]
+pub struct Broken(Vec<String>);
+
+impl Broken {
+    /// Prints what a scenario saw; also of one that did not come to its end.
+    #[expect(clippy::print_stdout, reason = "for programs for people")]
+    pub fn scenario(
+        &mut self,
+        name: impl std::fmt::Debug,
+        reports: Vec<Report>,
+        outcome: anyhow::Result<()>,
+    ) {
+        for report in reports {
+            println!("{}", report.text());
+            self.0.extend(report.broken().iter().map(|what| format!("{name:?}: {what}")));
+        }
+        // The other scenarios are still worth a run.
+        if let Err(error) = outcome {
+            self.0.push(format!("{name:?} could not be run to its end: {error:#}"));
+        }
+    }
+
+    /// Names them all; a failure if there is one.
+    #[expect(clippy::print_stdout, reason = "for programs for people")]
+    pub fn verdict(self) -> ExitCode {
+        for what in &self.0 {
+            println!("BROKEN  {what}");
+        }
+        if self.0.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 

@@ -1,12 +1,9 @@
 //! Answers in the place of refusals while targets are away.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use sluicegate_suites::sdk;
 use sluicegate_testkit::client::Reply;
 use sluicegate_testkit::deadline::within;
-use tokio::time::sleep;
 
 use crate::world::{LIMIT, World, chat, extension};
 
@@ -51,7 +48,7 @@ async fn b2_callers_get_words_while_a_target_is_full_or_left_alone() {
     let world = world().await;
     let slow = world.ask("team", chat("m1", "take your time", &[], false));
     let others = async {
-        sleep(Duration::from_millis(500)).await;
+        world.upstream.wait_for_calls(1, LIMIT).await.unwrap();
         let whole = world.ask("team", chat("m1", "hi", &[], false)).await;
         is_polite(&world, &whole, "target_full").await;
         assert_eq!(whole.usage(), Some((0, 0)));

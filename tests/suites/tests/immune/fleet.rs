@@ -117,6 +117,21 @@ impl Fleet {
         assert!(output.status.success(), "{arguments:?}: {}", output.said());
     }
 
+    /// Runs a command, and waits until every data plane runs what it changed.
+    async fn takes(&self, arguments: &[&str]) {
+        let revision = |plane| self.metric(plane, "sluicegate_policy_revision");
+        let before = revision(0).await;
+        self.ok(arguments).await;
+        let taken = async {
+            for plane in 0..self.cluster.data_planes.len() {
+                while revision(plane).await <= before {
+                    sleep(Duration::from_millis(20)).await;
+                }
+            }
+        };
+        within(LIMIT, "the change to be run by all", taken).await.unwrap();
+    }
+
     /// The sample of a metric of a data plane.
     async fn metric(&self, plane: usize, line: &str) -> f64 {
         let text = http_get(self.cluster.data_planes[plane].ops(), "/metrics").await.text();
@@ -126,6 +141,11 @@ impl Fleet {
 
     async fn state(&self, plane: usize) -> f64 {
         self.metric(plane, "sluicegate_breaker_state{provider=\"ill\",model=\"x\"}").await
+    }
+
+    /// Resolves once requests of every data plane have come through.
+    async fn flows(&self) {
+        self.upstream.wait_for_calls(60, LIMIT).await.unwrap();
     }
 
     /// Traffic of so many requests a second to each data plane, until it is dropped.
@@ -211,7 +231,7 @@ impl Drop for Traffic {
 async fn b1_a_target_that_fails_is_left_alone_by_all_and_comes_back_by_one_probe() {
     let fleet = Fleet::start().await;
     let traffic = fleet.traffic("ill", 40);
-    sleep(Duration::from_secs(2)).await;
+    fleet.flows().await;
     fleet.ails("ill", "503");
     let ill = Instant::now();
     let opened = async {
@@ -301,7 +321,7 @@ async fn b1_without_requests_the_fleet_probes_by_itself() {
 async fn b1_another_control_plane_takes_over_and_nothing_flaps() {
     let mut fleet = Fleet::start().await;
     let traffic = fleet.traffic("ill", 60);
-    sleep(Duration::from_secs(1)).await;
+    fleet.flows().await;
     fleet.ails("ill", "503");
     fleet.stands("open").await;
     let before = fleet.status().await.unwrap();
@@ -342,7 +362,7 @@ async fn b1_another_control_plane_takes_over_and_nothing_flaps() {
 async fn b1_without_any_control_plane_data_planes_go_on_by_themselves() {
     let mut fleet = Fleet::start().await;
     let traffic = fleet.traffic("ill", 60);
-    sleep(Duration::from_secs(1)).await;
+    fleet.flows().await;
     for plane in &fleet.cluster.control_planes {
         plane.kill().unwrap();
     }
@@ -408,8 +428,7 @@ async fn b3_a_forced_state_holds_and_ends_by_itself() {
     fleet.stands("closed").await;
 
     // Forced closed: it is used whatever happens, also without any control plane.
-    fleet.ok(&[&["breaker", "close", "ill/*", "--for", "1h"][..], &why].concat()).await;
-    sleep(Duration::from_secs(1)).await;
+    fleet.takes(&[&["breaker", "close", "ill/*", "--for", "1h"][..], &why].concat()).await;
     for plane in &fleet.cluster.control_planes {
         plane.kill().unwrap();
     }
@@ -423,7 +442,7 @@ async fn b3_a_forced_state_holds_and_ends_by_itself() {
         plane.restart().await.unwrap();
     }
     // Taken back: the next failures open it.
-    fleet.ok(&["breaker", "auto", "ill/*", "--wait", "1.0"]).await;
+    fleet.takes(&["breaker", "auto", "ill/*"]).await;
     let opens = async {
         while code(&fleet.ask(1, "ill").await) != "target_unavailable" {
             sleep(Duration::from_millis(20)).await;
@@ -455,7 +474,7 @@ async fn b1_one_bad_data_plane_opens_nothing_for_all() {
     }
     fleet.status_until("a leader", |status| status["leader"].is_string()).await;
     let traffic = fleet.traffic("ill", 40);
-    sleep(Duration::from_secs(3)).await;
+    fleet.flows().await;
     assert!(link.connections() > 0, "the first data plane goes by its proxy");
     link.refuse().await.unwrap();
     link.cut();

@@ -1,12 +1,9 @@
 //! Streams that are held open while their request waits.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use sluicegate_testkit::upstream::Step;
-use tokio::time::sleep;
 
-use crate::world::{CALLER, World, asked, good};
+use crate::world::{CALLER, LIMIT, World, asked, good};
 
 /// One request at a time, of three seconds.
 async fn world(keep_alive: bool, wait_ms: u64) -> World {
@@ -37,7 +34,7 @@ async fn b2_a_stream_that_waits_is_held_open_by_comments() {
     let world = world(true, 10_000).await;
     let (slow, quick) = (body("slow", false), body("quick", true));
     let waiting = async {
-        sleep(Duration::from_millis(300)).await;
+        world.upstream.wait_for_calls(1, LIMIT).await.unwrap();
         world.post(CALLER, &quick, &[]).await
     };
     let (first, held) = tokio::join!(world.post(CALLER, &slow, &[]), waiting);
@@ -59,7 +56,7 @@ async fn b2_what_waited_in_vain_is_told_in_the_stream_or_by_the_status() {
         let world = world(keep_alive, 1_800).await;
         let (slow, quick) = (body("slow", false), body("quick", stream));
         let waiting = async {
-            sleep(Duration::from_millis(300)).await;
+            world.upstream.wait_for_calls(1, LIMIT).await.unwrap();
             world.post(CALLER, &quick, &[]).await
         };
         let (_, refused) = tokio::join!(world.post(CALLER, &slow, &[]), waiting);

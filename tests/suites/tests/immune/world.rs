@@ -13,7 +13,7 @@ use tokio::time::Instant;
 pub(crate) const CALLER: &str = "sk-caller-of-immune-gateways";
 /// Another caller, named `other`, who may use only models whose names begin with `auto`.
 pub(crate) const OTHER: &str = "sk-other-of-immune-gateways";
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// One gateway, and one upstream that plays every provider: the first part of a path names it.
 pub(crate) struct World {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
-use crate::world::{Ledger, World, chat, count, detail, header_number};
+use crate::world::{LIMIT, Ledger, World, chat, count, detail, header_number};
 
 fn paced(pace_ms: u64) -> Value {
     json!([{
@@ -67,6 +67,14 @@ async fn b7_whoever_would_wait_too_long_is_told_at_once_how_long() {
     assert!(count(&replies, 429) >= 2, "{replies:?}");
 }
 
+/// Resolves once the rate has come back, and data planes have given back what they keep ready.
+async fn idle(world: &World) {
+    let back = world.book.wait_for_meters("smooth", LIMIT, "nothing used nor held", |meters| {
+        meters.iter().all(|meter| meter.used == 0.0 && meter.reserved == 0.0)
+    });
+    back.await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn b7_a_limit_that_was_idle_takes_a_burst_and_smooths_the_rest() {
     let limit = json!([{
@@ -75,15 +83,13 @@ async fn b7_a_limit_that_was_idle_takes_a_burst_and_smooths_the_rest() {
     }]);
     let world = World::limited(limit).await;
     assert_eq!(world.ask(&chat("alice", "first")).await.status, Some(200));
-    // Long enough for data planes to give back what they keep ready.
-    world.book.wait_for_used("smooth", crate::world::IDLE, 0.0).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    idle(&world).await;
     let begun = Instant::now();
     let replies = world.at_once(12, &chat("alice", "hello")).await;
     println!("12 at once over 5/second: {} in {:?}", count(&replies, 200), begun.elapsed());
     assert_eq!(count(&replies, 200), 12, "{replies:?}");
     // And where nobody can wait, what is there is given.
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    idle(&world).await;
     let hurried = chat("alice", "hello").header("x-request-timeout-ms", "400");
     let replies = world.at_once(4, &hurried).await;
     assert_eq!(count(&replies, 200), 4, "{replies:?}");

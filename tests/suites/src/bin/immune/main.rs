@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use sluicegate_suites::report::Report;
+use sluicegate_suites::report::{Broken, Report};
 use sluicegate_testkit::cluster::use_gateway;
 
 /// Measures a gateway among ill upstreams
@@ -50,6 +50,8 @@ enum Scenario {
     Isolation,
     /// Three times what a server can do
     Burst,
+    /// The same, where what does not fit is kept for later
+    Defer,
     /// A request of a million tokens each second beside small ones
     Million,
     /// 15 % of connections are reset
@@ -59,8 +61,8 @@ enum Scenario {
 }
 
 impl Scenario {
-    const EACH: [Self; 5] =
-        [Self::Storm, Self::Isolation, Self::Burst, Self::Million, Self::Resets];
+    const EACH: [Self; 6] =
+        [Self::Storm, Self::Isolation, Self::Burst, Self::Defer, Self::Million, Self::Resets];
 
     /// Adds what was seen to `reports`, also when something fails later.
     async fn run(self, options: &Options, reports: &mut Vec<Report>) -> anyhow::Result<()> {
@@ -69,6 +71,7 @@ impl Scenario {
             Self::Storm => beside::storm(options, reports).await,
             Self::Isolation => beside::isolation(options, reports).await,
             Self::Burst => overload::burst(options, reports).await,
+            Self::Defer => overload::defer(options, reports).await,
             Self::Million => overload::million(options, reports).await,
             Self::Resets => loss::resets(options, reports).await,
             Self::PacketLoss => loss::packets(options, reports).await,
@@ -90,21 +93,11 @@ async fn main() -> anyhow::Result<ExitCode> {
     }
     let all = options.scenario == Scenario::All;
     let scenarios = if all { Scenario::EACH.to_vec() } else { vec![options.scenario] };
-    let mut broken = Vec::new();
+    let mut broken = Broken::default();
     for scenario in scenarios {
         let mut reports = Vec::new();
         let outcome = Box::pin(scenario.run(&options, &mut reports)).await;
-        for report in reports {
-            println!("{}", report.text());
-            broken.extend(report.broken().iter().map(|what| format!("{scenario:?}: {what}")));
-        }
-        // The other scenarios are still worth a run.
-        if let Err(error) = outcome {
-            broken.push(format!("{scenario:?} could not be run to its end: {error:#}"));
-        }
+        broken.scenario(scenario, reports, outcome);
     }
-    for what in &broken {
-        println!("BROKEN  {what}");
-    }
-    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(broken.verdict())
 }

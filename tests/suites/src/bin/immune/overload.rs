@@ -41,14 +41,12 @@ pub(crate) async fn burst(options: &Options, reports: &mut Vec<Report>) -> anyho
         one_burst(options, provider, unavailable, &mut report).await?;
         reports.push(report);
     }
-    let mut report = Report::new(format!("100/s onto 30/s of {TAKES_MS} ms: defer"));
-    deferred(options, &mut report).await?;
-    reports.push(report);
     Ok(())
 }
 
-/// What does not fit is kept, and run later.
-async fn deferred(options: &Options, report: &mut Report) -> anyhow::Result<()> {
+/// The same, where what does not fit is kept, and run later.
+pub(crate) async fn defer(options: &Options, reports: &mut Vec<Report>) -> anyhow::Result<()> {
+    let mut report = Report::new(format!("100/s onto 30/s of {TAKES_MS} ms: defer"));
     let server = Server::start(Manner { most: SLOTS, ..Manner::default() }).await?;
     let defer = json!({ "when_unavailable": { "answer": "defer", "wait_ms": 0 } });
     let capacity = json!({ "capacity": { "max_requests": SLOTS } });
@@ -89,6 +87,7 @@ async fn deferred(options: &Options, report: &mut Report) -> anyhow::Result<()> 
     let (reached, refused) =
         (server.reached(), server.counts.refused.load(std::sync::atomic::Ordering::Relaxed));
     report.row("calls that reached the server, and it refused", format!("{reached}, {refused}"));
+    reports.push(report);
     Ok(())
 }
 

@@ -31,7 +31,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use sluicegate_testkit::cluster::use_gateway;
 
-use sluicegate_suites::report::Report;
+use sluicegate_suites::report::{Broken, Report};
 
 /// Measures limits and usage of a whole fleet
 #[derive(Debug, Clone, Parser)]
@@ -124,21 +124,11 @@ async fn main() -> anyhow::Result<ExitCode> {
     }
     let all = options.scenario == Scenario::All;
     let scenarios = if all { Scenario::EACH.to_vec() } else { vec![options.scenario] };
-    let mut broken = Vec::new();
+    let mut broken = Broken::default();
     for scenario in scenarios {
         let mut reports = Vec::new();
         let outcome = Box::pin(scenario.run(&options, &mut reports)).await;
-        for report in reports {
-            println!("{}", report.text());
-            broken.extend(report.broken().iter().map(|what| format!("{scenario:?}: {what}")));
-        }
-        // The other scenarios are still worth a run.
-        if let Err(error) = outcome {
-            broken.push(format!("{scenario:?} could not be run to its end: {error:#}"));
-        }
+        broken.scenario(scenario, reports, outcome);
     }
-    for what in &broken {
-        println!("BROKEN  {what}");
-    }
-    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(broken.verdict())
 }
