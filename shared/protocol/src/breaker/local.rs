@@ -172,7 +172,7 @@ impl Local {
         if permit.is_some() {
             return None;
         }
-        let state = self.state();
+        let (state, idle) = (self.state(), self.in_flight == 0);
         match &mut self.phase {
             Phase::Closed | Phase::Suspect { .. } => None,
             Phase::Open { until_ms } => {
@@ -187,7 +187,11 @@ impl Local {
             }
             Phase::Ramping(ramp) => {
                 let reason = Reason::Share { percent: ramp.percent };
-                (!ramp.takes()).then_some(Refused { state, left_ms: ASK_AGAIN_MS, reason })
+                (!ramp.takes(idle, now_ms)).then_some(Refused {
+                    state,
+                    left_ms: ASK_AGAIN_MS,
+                    reason,
+                })
             }
         }
     }

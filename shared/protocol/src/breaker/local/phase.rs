@@ -28,18 +28,29 @@ pub(super) struct Ramping {
     pub(super) percent: u8,
     pub(super) since_ms: u64,
     asked: u8,
+    /// When a call was let in last.
+    last_ms: Option<u64>,
 }
+
+/// However small the share, one call is let in after this time. Milliseconds.
+const RARE_MS: u64 = 1_000;
 
 impl Ramping {
     fn new(percent: u8, now_ms: u64) -> Self {
-        Self { percent: percent.clamp(1, 100), since_ms: now_ms, asked: 0 }
+        Self { percent: percent.clamp(1, 100), since_ms: now_ms, asked: 0, last_ms: None }
     }
 
-    /// Is the next call of the share? The first is.
-    pub(super) fn takes(&mut self) -> bool {
+    /// Is the next call of the share? The first is, and so is one a second while none is under way
+    /// (`idle`): that is no flood, and where calls are rare most of them would be refused else.
+    pub(super) fn takes(&mut self, idle: bool, now_ms: u64) -> bool {
         let position = u32::from(self.asked) * u32::from(self.percent) % 100;
         self.asked = (self.asked + 1) % 100;
-        position < u32::from(self.percent)
+        let rare = self.last_ms.is_none_or(|last_ms| now_ms.saturating_sub(last_ms) >= RARE_MS);
+        let takes = rare && idle || position < u32::from(self.percent);
+        if takes {
+            self.last_ms = Some(now_ms);
+        }
+        takes
     }
 }
 
@@ -118,9 +129,19 @@ mod tests {
     fn b1_a_share_is_counted_out_evenly_and_begins_at_once() {
         for percent in 1..=100 {
             let mut ramp = Ramping::new(percent, 0);
-            assert!(ramp.takes());
-            let taken = 1 + (1..200).filter(|_| ramp.takes()).count();
+            assert!(ramp.takes(true, 0));
+            let taken = 1 + (1..200).filter(|_| ramp.takes(true, 0)).count();
             assert_eq!(taken, 2 * usize::from(percent));
         }
+    }
+
+    #[test]
+    fn b1_where_calls_are_rare_one_a_second_comes_through() {
+        let mut ramp = Ramping::new(10, 0);
+        let taken = (0..40).filter(|half| ramp.takes(true, half * 500)).count();
+        assert!((20..=24).contains(&taken), "two a second for 20 s: {taken}");
+        let mut ramp = Ramping::new(10, 0);
+        let taken = (0..2_000).filter(|n| ramp.takes(true, n * 5)).count();
+        assert!((200..=210).contains(&taken), "200 a second for 10 s: {taken}");
     }
 }
