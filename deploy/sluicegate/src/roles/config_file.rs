@@ -7,6 +7,7 @@ mod watch;
 
 use std::{
     collections::BTreeSet,
+    fs,
     io::{self, ErrorKind},
     path::{Path, PathBuf},
     time::Duration,
@@ -82,37 +83,44 @@ impl ConfigFile {
     /// Applies the file at every change of it, until `stop`.
     pub(super) async fn follow(mut self, mut client: Client, stop: CancellationToken) {
         let (sender, mut events) = mpsc::channel(1);
-        let mut watch = match Watch::begin(&self.path, sender) {
-            Ok(watch) => watch,
-            Err(error) => {
-                tracing::error!(%error, file = %self.path.display(), "the file cannot be watched; apply it with 'sluicegate apply'");
-                return;
-            }
-        };
+        let mut watch: Option<Watch> = None;
         let mut trouble = Trouble::default();
         let mut renewal = tokio::time::interval(RENEWAL);
         renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first look is for a save that came before the watch stood.
-        let mut due = true;
         loop {
-            if due && !watch.is_being_written() {
-                self.look(&mut client, &mut trouble).await;
-            }
-            tokio::select! {
-                event = events.recv() => {
-                    if event.is_none() {
-                        return;
-                    }
-                    settled(&mut events).await;
-                    due = true;
-                }
-                _ = renewal.tick() => {
+            let due = tokio::select! {
+                // The first tick comes at once: it begins the watch.
+                _ = renewal.tick() => match &mut watch {
                     // A folder that is gone takes its file along: the look tells it.
-                    due = watch.renew().unwrap_or(true);
+                    Some(watch) => watch.renew().unwrap_or(true),
+                    None => self.begin(&mut watch, &sender, &mut trouble),
+                },
+                _ = events.recv() => {
+                    settled(&mut events).await;
+                    true
                 }
                 () = stop.cancelled() => return,
+            };
+            if due && watch.as_ref().is_some_and(|watch| !watch.is_being_written()) {
+                self.look(&mut client, &mut trouble).await;
             }
         }
+    }
+
+    /// Begins to watch. The first look, due then, is for a save that came before.
+    fn begin(
+        &self,
+        watch: &mut Option<Watch>,
+        due: &mpsc::Sender<()>,
+        trouble: &mut Trouble,
+    ) -> bool {
+        match (Watch::begin(&self.path, due.clone()), fs::metadata(&self.path)) {
+            (Ok(begun), _) => *watch = Some(begun),
+            // Its folder may have gone before the watch stood.
+            (Err(_), Err(error)) => trouble.tell(&self.path, &error),
+            (Err(error), Ok(_)) => trouble.tell(&self.path, &io::Error::other(error)),
+        }
+        watch.is_some()
     }
 
     /// Applies the file if it is another than at the last look.
@@ -162,6 +170,9 @@ impl Trouble {
             ErrorKind::IsADirectory => {
                 tracing::warn!(%file, "a folder stands in place of the configuration file; the last good configuration stays");
             }
+            ErrorKind::Other => {
+                tracing::error!(%file, %error, "the configuration file cannot be watched, which is tried again; until then, apply it with 'sluicegate apply'");
+            }
             _ => {
                 tracing::warn!(%file, %error, "the configuration file cannot be read; the last good configuration stays");
             }
@@ -170,7 +181,7 @@ impl Trouble {
 
     fn is_over(&mut self, path: &Path) {
         if self.0.take().is_some() {
-            tracing::info!(file = %path.display(), "the configuration file can be read again");
+            tracing::info!(file = %path.display(), "the configuration file is followed again");
         }
     }
 }
