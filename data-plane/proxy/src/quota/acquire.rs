@@ -250,8 +250,13 @@ impl Quota {
                 Answer::NotYet => {}
                 // A limit that the control plane does not know (any more, or yet) cannot be asked.
                 Answer::Unavailable | Answer::Unknown => return self.without(wanted),
-                Answer::Given | Answer::Denied => {
-                    if Instant::now() >= patience || !wanted.may_free_up(now) {
+                answer @ (Answer::Given | Answer::Denied) => {
+                    // Others may have taken what was granted for this one, and more may be there.
+                    let more = answer == Answer::Given
+                        && Instant::now() < begun + ANSWER
+                        && wanted.is_free(now);
+                    let waits = Instant::now() < patience && wanted.may_free_up(now);
+                    if !more && !waits {
                         return Err(Why::Exhausted);
                     }
                     waiting.ticket = wanted.meter.with(|holder| {
@@ -275,7 +280,7 @@ impl Quota {
             OnOutage::Deny => false,
             OnOutage::LastShare => {
                 let most = u64::try_from(limit.outage_max.as_millis()).unwrap_or(u64::MAX);
-                let held = wanted.meter.lease().balance.held();
+                let held = wanted.meter.with(|holder| holder.held());
                 wanted.meter.share(boottime_ms(), wanted.amount, most, held)
             }
         };
@@ -344,6 +349,11 @@ impl Wanted<'_> {
             && self.meter.with(|holder| {
                 holder.lease().balance.held() == 0 && holder.is_hopeless(now_ms, self.amount)
             })
+    }
+
+    /// Was the amount left when the ledger last told?
+    fn is_free(&self, now_ms: u64) -> bool {
+        self.meter.with(|holder| holder.view().is_some_and(|view| view.free(now_ms) >= self.amount))
     }
 
     /// Is it worth waiting a moment, because what others hold may come back?

@@ -198,6 +198,11 @@ impl Holder {
         balance.free().max(0).unsigned_abs().saturating_add(refunds)
     }
 
+    /// What running requests hold; slots also where the lease that they came from is over.
+    pub fn held(&self) -> u64 {
+        self.lease.balance.held().saturating_add(self.carried())
+    }
+
     /// The process stops: gives back what is free, and the rest as requests end.
     pub fn finish(&mut self) {
         self.finishing = true;

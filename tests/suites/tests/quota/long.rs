@@ -67,6 +67,22 @@ async fn a6_a_limit_that_counts_something_else_begins_anew() {
     assert!(served >= 9, "only {served} of ten were served");
 }
 
+/// Whoever fits is let in, also where many ask first, at the same moment, for what nobody holds yet:
+/// one of them may take what was granted for another.
+#[tokio::test(flavor = "multi_thread")]
+async fn d5_all_who_fit_are_let_in_however_many_ask_at_once() {
+    let limits = json!([{
+        "name": "at-once", "scope": {"user": "*"}, "dimension": "concurrency", "amount": 16,
+        "wait_ms": 0,
+    }]);
+    let world = World::limited(limits).await;
+    for user in 0..100 {
+        let asked = chat_with("alice", "slow 100", json!({"user": format!("u{user}")}));
+        let replies = world.at_once(20, &asked).await;
+        assert_eq!((count(&replies, 200), count(&replies, 429)), (16, 4), "user {user}");
+    }
+}
+
 /// Who is being served fills a slot, also when nobody could be told for longer than a lease lasts.
 #[tokio::test(flavor = "multi_thread")]
 async fn d5_slots_stay_filled_through_an_outage_that_outlasts_the_lease() {
@@ -88,6 +104,8 @@ async fn d5_slots_stay_filled_through_an_outage_that_outlasts_the_lease() {
         world.control.freeze().unwrap();
         // Longer than the 15 s of a lease.
         tokio::time::sleep(Duration::from_secs(16)).await;
+        let alone = world.ask(&chat("alice", "hi")).await;
+        assert_eq!(alone.status, Some(429), "{}", alone.text());
         world.control.thaw().unwrap();
         world
             .book
