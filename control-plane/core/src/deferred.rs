@@ -90,6 +90,7 @@ impl Deferred {
             meta: self.sealed.seal(Place::Kept, &id, &kept.encode_to_vec())?,
             id,
             owner: want.owner.to_text(),
+            party: want.owner.party(),
             idempotency_key: want.idempotency_key,
             queue: want.queue,
             expires_ms: want.expires_ms,

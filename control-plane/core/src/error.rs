@@ -71,9 +71,9 @@ impl From<Violations> for CoreError {
 impl From<DeferredError> for CoreError {
     fn from(error: DeferredError) -> Self {
         match error {
-            DeferredError::Store(StoreError::TooLarge { .. }) | DeferredError::Full { .. } => {
-                Self::Deferred(error)
-            }
+            DeferredError::Store(StoreError::TooLarge { .. })
+            | DeferredError::Full { .. }
+            | DeferredError::ShareFull { .. } => Self::Deferred(error),
             DeferredError::Store(error) => Self::Store(error),
         }
     }

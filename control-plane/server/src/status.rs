@@ -58,11 +58,16 @@ pub(crate) fn status(error: CoreError) -> Status {
             let details = ErrorDetails::with_resource_info("deferred", id, "", "");
             Status::with_error_details(Code::NotFound, message, details)
         }
-        CoreError::Deferred(DeferredError::Full { bound, limit }) => {
+        CoreError::Deferred(
+            ref error @ (DeferredError::Full { bound, limit }
+            | DeferredError::ShareFull { bound, limit }),
+        ) => {
+            let is_share = matches!(error, DeferredError::ShareFull { .. });
+            let code = if is_share { "DEFERRED_SHARE_FULL" } else { "DEFERRED_FULL" };
             let mut details = ErrorDetails::with_retry_info(Some(ROOM));
             let facts = [("bound", bound.name().to_owned()), ("limit", limit.to_string())];
             let facts = facts.map(|(name, value)| (name.to_owned(), value));
-            details.set_error_info("DEFERRED_FULL", DOMAIN, HashMap::from(facts));
+            details.set_error_info(code, DOMAIN, HashMap::from(facts));
             Status::with_error_details(Code::ResourceExhausted, message, details)
         }
         CoreError::Deferred(DeferredError::Store(
@@ -244,6 +249,15 @@ mod tests {
         let [found] = details.violations.as_slice() else { panic!("{details:?}") };
         assert_eq!(found.subject, "model/m");
         assert_eq!(found.description, "expected version 3, but it has 7");
+    }
+
+    #[test]
+    fn b2_a_tenants_share_that_is_full_is_told_apart() {
+        let error = DeferredError::ShareFull { bound: Bound::Jobs, limit: 9 };
+        let status = status(CoreError::Deferred(error));
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert!(status.message().contains("of this tenant"), "{}", status.message());
+        assert_eq!(status.get_details_error_info().unwrap().reason, "DEFERRED_SHARE_FULL");
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! The contract of deferred requests: jobs that are kept until somebody runs them, and their results
 //! until somebody gets them.
 //!
+//! Jobs of one queue are given out by turns of the parties that they belong to, and each party's in the
+//! order in which they came: start-time fair queueing (P. Goyal, H. Vin, H. Cheng, 1996) with jobs for
+//! packets. Room is shared out too: no party may have more than is left for all others, so that there
+//! always is some (dynamic thresholds, A. Choudhury, E. Hahne, 1998).
+//!
 //! A job waits in a queue, is claimed under a lease, and ends once: with the first result that comes,
 //! cancelled, or because nobody ran it in time. What a claim had, and lost because its lease ran out,
 //! waits again in its old place; so a job may run more than once. Every operation that is repeated
@@ -93,6 +98,13 @@ pub enum DeferredError {
     /// Nothing was written: there is no room until other jobs are over.
     #[error("no more deferred requests are taken: {} are at the limit of {limit}", bound.name())]
     Full { bound: Bound, limit: u64 },
+    /// Nothing was written: what room there is, is for other parties, until jobs of this one are over.
+    #[error(
+        "no more deferred requests of this tenant are taken: its {} are as many as are left for all \
+         others (of {limit})",
+        bound.name()
+    )]
+    ShareFull { bound: Bound, limit: u64 },
     /// As any other call of a store: it may nevertheless have happened if the store was unavailable.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -105,6 +117,8 @@ pub struct Job {
     pub id: String,
     /// Whom it belongs to, at most 512 bytes.
     pub owner: String,
+    /// Who takes turns with others and shares the room with them, at most 512 bytes.
+    pub party: String,
     /// A second job of the same owner with the same key is the first one. Empty: none.
     pub idempotency_key: String,
     /// Which queue it waits in, at most 1280 bytes without control characters.
@@ -225,7 +239,8 @@ pub struct JobStatus {
     pub state: JobState,
     /// Claims so far.
     pub attempt: u64,
-    /// Jobs that are to be claimed from the queue before it. 0 if it does not wait.
+    /// Jobs that are to be claimed from the queue before it, as long as no other party comes. 0 if it
+    /// does not wait.
     pub ahead: u64,
     /// Since it was put.
     pub age_ms: u64,
@@ -301,11 +316,11 @@ pub trait Deferred: Send + Sync + fmt::Debug {
     /// Keeps a job. Putting the same again is told by [`Put::Existing`].
     ///
     /// # Errors
-    /// [`DeferredError::Full`]; [`StoreError::TooLarge`] for a body or a note, [`StoreError::Refused`]
+    /// [`DeferredError::Full`], [`DeferredError::ShareFull`]; [`StoreError::TooLarge`] for a body or a note, [`StoreError::Refused`]
     /// for names that cannot be kept.
     async fn put(&self, job: &Job) -> Result<Kept<Put>, DeferredError>;
 
-    /// Gives jobs to be run: of each queue the oldest, and never one that somebody else holds.
+    /// Gives jobs to be run: of each queue those whose turn it is, and never one that somebody else holds.
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>, DeferredError>;
 
     /// Makes the lease of an attempt last `lease_ms` from now on. An attempt whose lease ran out has

@@ -44,6 +44,11 @@ impl Owner {
         format!("{}:{}{}", self.tenant.len(), self.tenant, self.key)
     }
 
+    /// Who shares room and turns with others: the tenant, or a key that is of none.
+    pub(super) fn party(&self) -> String {
+        if self.tenant.is_empty() { self.to_text() } else { format!("tenant:{}", self.tenant) }
+    }
+
     pub(super) fn from_text(text: &str) -> Option<Self> {
         let (length, names) = text.split_once(':')?;
         let (tenant, key) = names.split_at_checked(length.parse().ok()?)?;

@@ -1,6 +1,9 @@
 //! What a store of deferred requests does not take.
 
-use super::{Bound, Claim, DeferredLimits, Job, MAX_CLAIM_JOBS, MAX_CLAIM_QUEUES, MAX_TIME_MS};
+use super::{
+    Bound, Claim, DeferredError, DeferredLimits, Job, MAX_CLAIM_JOBS, MAX_CLAIM_QUEUES,
+    MAX_TIME_MS, engine::Full,
+};
 use crate::StoreError;
 
 const ID_BYTES: usize = 64;
@@ -17,6 +20,7 @@ pub(crate) fn job(
 ) -> Result<(), StoreError> {
     id(store, &job.id)?;
     name(store, "the owner of a job", &job.owner, 1, OWNER_BYTES)?;
+    name(store, "the party of a job", &job.party, 1, OWNER_BYTES)?;
     name(store, "the idempotency key of a job", &job.idempotency_key, 0, NAME_BYTES)?;
     name(store, "the queue of a job", &job.queue, 1, QUEUE_BYTES)?;
     size("the body of a job", job.body.len(), limits.body_bytes)?;
@@ -67,8 +71,19 @@ pub(crate) fn jobs(count: usize) -> usize {
     count.min(MAX_CLAIM_JOBS)
 }
 
-/// The number that a bound stands for.
-pub(crate) fn limit(limits: &DeferredLimits, bound: Bound) -> u64 {
+/// Why a job has no room: the number that the bound stands for, and whether it is all that is used up
+/// or the party's share.
+pub(crate) fn full(limits: &DeferredLimits, full: Full) -> DeferredError {
+    let Full { bound, is_share } = full;
+    let limit = limit(limits, bound);
+    if is_share {
+        DeferredError::ShareFull { bound, limit }
+    } else {
+        DeferredError::Full { bound, limit }
+    }
+}
+
+fn limit(limits: &DeferredLimits, bound: Bound) -> u64 {
     match bound {
         Bound::QueueJobs => limits.queue_jobs,
         Bound::Jobs => limits.jobs,

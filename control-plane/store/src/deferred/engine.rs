@@ -56,6 +56,14 @@ pub struct Due {
     pub state: JobState,
 }
 
+/// Which bound a job is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full {
+    pub bound: Bound,
+    /// There is room, but not for its party.
+    pub is_share: bool,
+}
+
 /// A job as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
@@ -102,7 +110,7 @@ impl Engine {
     }
 
     /// Keeps a job, or says which bound it is over.
-    pub fn put(&mut self, job: &Job, limits: &DeferredLimits, now_ms: u64) -> Result<Put, Bound> {
+    pub fn put(&mut self, job: &Job, limits: &DeferredLimits, now_ms: u64) -> Result<Put, Full> {
         if self.jobs.all.contains_key(&job.id) {
             return Ok(Put::Existing(job.id.clone()));
         }
@@ -112,21 +120,14 @@ impl Engine {
                 return Ok(Put::Existing(id.clone()));
             }
         }
-        let (waiting, running) = self.jobs.queues.get(&job.queue).copied().unwrap_or_default();
         let (meta_bytes, blob_bytes) = (job.meta.len() as u64, job.body.len() as u64);
-        if waiting + running >= limits.queue_jobs {
-            return Err(Bound::QueueJobs);
-        }
-        if self.jobs.all.len() as u64 >= limits.jobs {
-            return Err(Bound::Jobs);
-        }
-        if self.jobs.bytes.saturating_add(meta_bytes + blob_bytes) > limits.bytes {
-            return Err(Bound::Bytes);
-        }
+        self.has_room(job, meta_bytes + blob_bytes, limits)?;
         let record = Record {
             owner: job.owner.clone(),
+            party: job.party.clone(),
             key: job.idempotency_key.clone(),
             queue: job.queue.clone(),
+            turn: self.jobs.next_turn(&job.queue, &job.party),
             seq: self.jobs.seq + 1,
             state: JobState::Waiting,
             attempt: 0,
@@ -145,6 +146,26 @@ impl Engine {
         };
         self.jobs.set(&job.id, Some(record));
         Ok(Put::Stored)
+    }
+
+    /// Is there room for a job of so many bytes?
+    fn has_room(&self, job: &Job, bytes: u64, limits: &DeferredLimits) -> Result<(), Full> {
+        let jobs = &self.jobs;
+        let (waiting, running) = jobs.queues.get(&job.queue).copied().unwrap_or_default();
+        let own_queue = jobs.queue_parties.get(&(job.queue.clone(), job.party.clone()));
+        let own_queue = own_queue.copied().unwrap_or_default();
+        let (own_jobs, own_bytes) = jobs.parties.get(&job.party).copied().unwrap_or_default();
+        for (bound, limit, all, own, more) in [
+            (Bound::QueueJobs, limits.queue_jobs, waiting + running, own_queue, 1),
+            (Bound::Jobs, limits.jobs, jobs.all.len() as u64, own_jobs, 1),
+            (Bound::Bytes, limits.bytes, jobs.bytes, own_bytes, bytes),
+        ] {
+            let left = limit.saturating_sub(all);
+            if more > left || own.saturating_add(more) > left {
+                return Err(Full { bound, is_share: more <= left });
+            }
+        }
+        Ok(())
     }
 
     /// Gives jobs to be run.
@@ -166,8 +187,8 @@ impl Engine {
         let (mut given, mut bytes) = (Vec::new(), 0_u64);
         for (queue, most) in &claim.queues {
             for _ in 0..*most {
-                let first = self.jobs.ready.range((queue.clone(), 0, String::new())..).next();
-                let Some((_, _, id)) = first.filter(|(of, _, _)| of == queue).cloned() else {
+                let first = self.jobs.ready.range((queue.clone(), 0, 0, String::new())..).next();
+                let Some((_, _, _, id)) = first.filter(|(of, ..)| of == queue).cloned() else {
                     break;
                 };
                 let size = self.jobs.all.get(&id).map_or(0, Record::bytes);
@@ -280,8 +301,9 @@ impl Engine {
     pub fn get(&self, id: &str, now_ms: u64) -> Option<Standing> {
         let record = self.jobs.all.get(id)?;
         let waits = record.state == JobState::Waiting;
-        let before = |seq| (record.queue.clone(), seq, String::new());
-        let ahead = || self.jobs.ready.range(before(0)..before(record.seq)).count() as u64;
+        let before = |turn, seq| (record.queue.clone(), turn, seq, String::new());
+        let upto = before(record.turn, record.seq);
+        let ahead = || self.jobs.ready.range(before(0, 0)..upto).count() as u64;
         Some(Standing {
             owner: record.owner.clone(),
             queue: record.queue.clone(),

@@ -5,16 +5,19 @@ use super::JobState;
 /// Between the parts of a key that is made of several texts. No text has it.
 pub(crate) const SEPARATOR: char = '\u{1f}';
 /// The layout below.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// One job. Times are the store's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) owner: String,
+    pub(crate) party: String,
     /// Empty: none.
     pub(crate) key: String,
     pub(crate) queue: String,
-    /// The order of a queue. A job that comes back has its old place.
+    /// The order of a queue: by turns, and in one turn by the order in which jobs came. A job that comes
+    /// back has its old place.
+    pub(crate) turn: u64,
     pub(crate) seq: u64,
     pub(crate) state: JobState,
     pub(crate) attempt: u64,
@@ -63,7 +66,7 @@ impl Record {
         for number in self.numbers() {
             bytes.extend(number.to_le_bytes());
         }
-        let texts = [&self.owner, &self.key, &self.queue, &self.node, &self.call];
+        let texts = [&self.owner, &self.party, &self.key, &self.queue, &self.node, &self.call];
         for text in texts {
             bytes.extend(text.as_bytes());
             bytes.push(SEPARATOR as u8);
@@ -83,6 +86,7 @@ impl Record {
         let record = Self {
             state: state_of(*state)?,
             deliver: *deliver == 1,
+            turn: number()?,
             seq: number()?,
             attempt: number()?,
             at_ms: number()?,
@@ -95,6 +99,7 @@ impl Record {
             meta_bytes: number()?,
             blob_bytes: number()?,
             owner: text()?,
+            party: text()?,
             key: text()?,
             queue: text()?,
             node: text()?,
@@ -106,6 +111,7 @@ impl Record {
 
     fn numbers(&self) -> [u64; NUMBERS] {
         [
+            self.turn,
             self.seq,
             self.attempt,
             self.at_ms,
@@ -121,7 +127,7 @@ impl Record {
     }
 }
 
-const NUMBERS: usize = 11;
+const NUMBERS: usize = 12;
 
 /// How a state is written, the same in every store.
 fn letter(state: JobState) -> u8 {
@@ -154,8 +160,10 @@ mod tests {
         for state in b"wrdcx" {
             let record = Record {
                 owner: "t/k".into(),
+                party: "t".into(),
                 key: String::new(),
                 queue: "p/m\u{e9}".into(),
+                turn: 12,
                 seq: 1,
                 state: state_of(*state).unwrap(),
                 attempt: 2,

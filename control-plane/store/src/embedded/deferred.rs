@@ -194,8 +194,8 @@ impl Deferred for EmbeddedDeferred {
                 )
             })
             .await?;
-        let full = |bound| DeferredError::Full { bound, limit: check::limit(&limits, bound) };
-        Ok(Kept { answer: outcome.map_err(full)?, durable: true })
+        let answer = outcome.map_err(|full| check::full(&limits, full))?;
+        Ok(Kept { answer, durable: true })
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>, DeferredError> {
@@ -354,6 +354,7 @@ mod tests {
         Job {
             id: id.into(),
             owner: "o".into(),
+            party: "p".into(),
             idempotency_key: id.into(),
             queue: "q".into(),
             body: Bytes::from_static(b"body"),

@@ -20,7 +20,7 @@ use crate::{
     deferred::{
         Bound, Cancelled, Claim, Claimed, Deferred, DeferredError, DeferredLimits, Delivery,
         DeliveryOutcome, Finished, Held, Job, JobStatus, Kept, MAX_LIST_JOBS, Page, Put,
-        QueueCount, check,
+        QueueCount, check, engine::Full,
     },
 };
 
@@ -33,7 +33,7 @@ use crate::{
 pub struct RedisDeferred {
     link: Arc<Link>,
     sync: Sync,
-    keys: [String; 8],
+    keys: calls::Keys,
     limits: DeferredLimits,
     _supervisor: AbortOnDrop<()>,
 }
@@ -110,16 +110,16 @@ impl Deferred for RedisDeferred {
         check::job(NAME, &self.limits, job)?;
         let command = calls::put(&self.link.scripts.deferred, &self.keys, job, &self.limits);
         let (answer, text): (u8, String) = self.ask(command).await?;
-        let full = |bound| {
-            let limit = check::limit(&self.limits, bound);
-            Err(DeferredError::Full { bound, limit })
-        };
+        let full = |bound, is_share| Err(check::full(&self.limits, Full { bound, is_share }));
         match answer {
             0 => Ok(self.kept(Put::Stored).await),
             1 => Ok(self.kept(Put::Existing(text)).await),
-            2 => full(Bound::QueueJobs),
-            3 => full(Bound::Jobs),
-            4 => full(Bound::Bytes),
+            2 => full(Bound::QueueJobs, false),
+            3 => full(Bound::Jobs, false),
+            4 => full(Bound::Bytes, false),
+            5 => full(Bound::QueueJobs, true),
+            6 => full(Bound::Jobs, true),
+            7 => full(Bound::Bytes, true),
             _ => Err(unexpected("a job that was put").into()),
         }
     }

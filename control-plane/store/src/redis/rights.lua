@@ -16,6 +16,7 @@ local tries = {
   { 'DEL', KEYS[1] },
   { 'ZADD', KEYS[1], '0', 'm' },
   { 'ZRANGEBYLEX', KEYS[1], '-', '+' },
+  { 'ZREVRANGEBYLEX', KEYS[1], '+', '-' },
   { 'ZRANGEBYSCORE', KEYS[1], '-inf', '+inf' },
   { 'ZLEXCOUNT', KEYS[1], '-', '+' },
   { 'ZREM', KEYS[1], 'm' },

@@ -20,7 +20,8 @@ const NOTE_KEPT_MS: u64 = 800 * 86_400_000;
 
 /// What the user of a server with access control has to be allowed, beside its keys.
 const RIGHTS: &str = "+info +script|load +evalsha +time +scan +get +set +del +pexpire +hset +hget \
-     +hmget +hgetall +hdel +hincrby +hlen +zadd +zrem +zrangebylex +zrangebyscore +zlexcount";
+     +hmget +hgetall +hdel +hincrby +hlen +zadd +zrem +zrangebylex +zrevrangebylex \
+     +zrangebyscore +zlexcount";
 
 /// A connection to a server that can be used.
 #[derive(Debug)]

@@ -8,6 +8,8 @@ macro_rules! for_every_promise_of_deferred {
             suite::b2_a_job_is_kept_run_and_fetched,
             suite::b2_the_same_key_gives_the_same_id,
             suite::b2_queues_are_first_in_first_out,
+            suite::b2_parties_take_turns,
+            suite::b2_nobody_fills_the_room_of_others,
             suite::b2_a_lost_answer_to_a_claim_is_given_again,
             suite::b2_a_lease_that_runs_out_gives_the_job_back,
             suite::b2_the_first_result_stands,

@@ -6,7 +6,7 @@ use serde_json::json;
 use sluicegate_testkit::deadline::within;
 use sluicegate_testkit::process::http_get;
 
-use crate::world::{ALICE, Fleet, LIMIT, code, content};
+use crate::world::{ALICE, BOB, Fleet, LIMIT, code, content};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b2_what_one_data_plane_took_is_fetched_from_another() {
@@ -17,6 +17,21 @@ async fn b2_what_one_data_plane_took_is_fetched_from_another() {
     fleet.target.heal();
     let done = elsewhere.ended(&id).await;
     assert!(content(&done).starts_with("hi #"), "{done}");
+}
+
+/// A tenant that came first with many requests is one of those who take turns.
+#[tokio::test(flavor = "multi_thread")]
+async fn b2_one_tenants_many_do_not_hold_up_anothers_one() {
+    let fleet = Fleet::start(0, |_| {}).await;
+    let (alice, bob) = (fleet.caller(0, ALICE), fleet.caller(1, BOB));
+    for number in 0..9 {
+        alice.taken(&format!("many {number}"), &[]).await;
+    }
+    let one = bob.taken("one", &[]).await;
+    let standing = bob.standing(&one).await;
+    assert!(standing["ahead"].as_u64().is_some_and(|ahead| ahead <= 1), "{standing}");
+    fleet.target.heal();
+    assert_eq!(bob.ended(&one).await["status"], "done");
 }
 
 /// Nothing is taken that nobody has kept.

@@ -12,8 +12,10 @@ pub(crate) type Change<'a> = (&'a str, Option<&'a Record>, Option<&'a Record>);
 pub(super) struct Jobs {
     pub(super) all: HashMap<String, Record>,
     pub(super) by_key: HashMap<(String, String), String>,
-    /// What is to be claimed, by queue and place.
-    pub(super) ready: BTreeSet<(String, u64, String)>,
+    /// What is to be claimed, by queue, turn and order.
+    pub(super) ready: BTreeSet<(String, u64, u64, String)>,
+    /// What waits, also for a later time, by queue, party, turn and order.
+    pub(super) turns: BTreeSet<(String, String, u64, u64)>,
     pub(super) timers: BTreeSet<(u64, String)>,
     pub(super) deliveries: BTreeSet<(u64, String)>,
     /// What runs, by node and call.
@@ -21,6 +23,10 @@ pub(super) struct Jobs {
     /// Waiting and running.
     pub(super) queues: BTreeMap<String, (u64, u64)>,
     pub(super) bytes: u64,
+    /// Jobs that have not ended, by queue and party.
+    pub(super) queue_parties: HashMap<(String, String), u64>,
+    /// Jobs and bytes of each party.
+    pub(super) parties: HashMap<String, (u64, u64)>,
     pub(super) seq: u64,
     /// What the records were before the present operation, in the order of changes.
     changed: Vec<(String, Option<Record>)>,
@@ -53,15 +59,30 @@ impl Jobs {
         self.changed.push((id.to_owned(), before));
     }
 
+    /// The turn of the next job of a party: after all of its own that wait, and not before anybody who
+    /// is to be claimed now.
+    pub(super) fn next_turn(&self, queue: &str, party: &str) -> u64 {
+        let first = self.ready.range((queue.to_owned(), 0, 0, String::new())..).next();
+        let now = first.filter(|(of, ..)| of == queue).map_or(0, |(_, turn, ..)| *turn);
+        let own = |turn| (queue.to_owned(), party.to_owned(), turn, 0);
+        let last = self.turns.range(own(0)..own(u64::MAX)).next_back();
+        now.max(last.map_or(0, |(_, _, turn, _)| turn + 1))
+    }
+
     fn index(&mut self, id: &str, record: &Record, add: bool) {
-        let Self { by_key, ready, timers, deliveries, claims, queues, bytes, .. } = self;
+        let Self { by_key, ready, turns, timers, deliveries, claims, .. } = self;
+        let Self { queues, bytes, queue_parties, parties, .. } = self;
         let id = || id.to_owned();
         if !record.key.is_empty() {
             let key = (record.owner.clone(), record.key.clone());
             if add { drop(by_key.insert(key, id())) } else { drop(by_key.remove(&key)) }
         }
         if record.is_ready() {
-            keep(ready, (record.queue.clone(), record.seq, id()), add);
+            keep(ready, (record.queue.clone(), record.turn, record.seq, id()), add);
+        }
+        if record.state == JobState::Waiting {
+            let place = (record.queue.clone(), record.party.clone(), record.turn, record.seq);
+            keep(turns, place, add);
         }
         keep(timers, (record.timer_ms(), id()), add);
         if record.deliver_ms > 0 {
@@ -71,6 +92,12 @@ impl Jobs {
             keep(claims, (record.node.clone(), record.call.clone(), id()), add);
         }
         if !record.state.has_ended() {
+            let party = (record.queue.clone(), record.party.clone());
+            let own = queue_parties.entry(party.clone()).or_default();
+            *own = if add { *own + 1 } else { own.saturating_sub(1) };
+            if *own == 0 {
+                queue_parties.remove(&party);
+            }
             let (waiting, running) = queues.entry(record.queue.clone()).or_default();
             let count = if record.state == JobState::Running { running } else { waiting };
             *count = if add { *count + 1 } else { count.saturating_sub(1) };
@@ -80,6 +107,12 @@ impl Jobs {
         }
         let size = record.bytes();
         *bytes = if add { bytes.saturating_add(size) } else { bytes.saturating_sub(size) };
+        let (jobs, own) = parties.entry(record.party.clone()).or_default();
+        *jobs = if add { *jobs + 1 } else { jobs.saturating_sub(1) };
+        *own = if add { own.saturating_add(size) } else { own.saturating_sub(size) };
+        if *jobs == 0 {
+            parties.remove(&record.party);
+        }
     }
 }
 

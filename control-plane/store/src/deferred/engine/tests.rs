@@ -19,6 +19,7 @@ fn job(id: &str, queue: &str) -> Job {
     Job {
         id: id.into(),
         owner: "o".into(),
+        party: "p".into(),
         idempotency_key: String::new(),
         queue: queue.into(),
         body: Bytes::from_static(b"body"),
@@ -71,7 +72,7 @@ fn absurd_numbers_end_nothing_and_panic_nowhere() {
 /// What a run of random operations may do.
 #[derive(Debug, Clone)]
 enum Step {
-    Put { id: u8, queue: u8, key: u8, expires_ms: u64 },
+    Put { id: u8, party: u8, queue: u8, key: u8, expires_ms: u64 },
     Claim { call: u8, queue: u8, most: u32, lease_ms: u64 },
     Extend { id: u8, attempt: u64, lease_ms: u64 },
     Finish { id: u8, attempt: u64 },
@@ -85,8 +86,9 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let (id, attempt, time) = (0..12_u8, 0..4_u64, 0..120_u64);
     prop_oneof![
-        3 => (id.clone(), 0..2_u8, 0..4_u8, time.clone())
-            .prop_map(|(id, queue, key, expires_ms)| Step::Put { id, queue, key, expires_ms }),
+        3 => (id.clone(), 0..3_u8, 0..2_u8, 0..4_u8, time.clone()).prop_map(
+            |(id, party, queue, key, expires_ms)| Step::Put { id, party, queue, key, expires_ms }
+        ),
         3 => (0..5_u8, 0..2_u8, 0..5_u32, time.clone())
             .prop_map(|(call, queue, most, lease_ms)| Step::Claim { call, queue, most, lease_ms }),
         1 => (id.clone(), attempt.clone(), time.clone())
@@ -105,9 +107,10 @@ fn step() -> impl Strategy<Value = Step> {
 fn act(engine: &mut Engine, step: &Step, now_ms: u64) {
     let name = |id: &u8| format!("j{id}");
     match step {
-        Step::Put { id, queue, key, expires_ms } => {
+        Step::Put { id, party, queue, key, expires_ms } => {
             let key = if *key == 0 { String::new() } else { key.to_string() };
             let job = Job {
+                party: format!("p{party}"),
                 idempotency_key: key,
                 expires_ms: *expires_ms,
                 ..job(&name(id), &format!("q{queue}"))
@@ -149,8 +152,9 @@ fn reloaded(records: &HashMap<String, Record>) -> Engine {
 }
 
 fn indexes(engine: &Engine) -> impl PartialEq + std::fmt::Debug + '_ {
-    let Jobs { all, by_key, ready, timers, deliveries, claims, queues, bytes, .. } = &engine.jobs;
-    (all, by_key, ready, timers, (deliveries, claims, queues, bytes))
+    let Jobs { all, by_key, ready, turns, timers, deliveries, claims, .. } = &engine.jobs;
+    let Jobs { queues, bytes, queue_parties, parties, .. } = &engine.jobs;
+    (all, by_key, ready, turns, timers, (deliveries, claims, queues, bytes), queue_parties, parties)
 }
 
 proptest! {

@@ -43,13 +43,16 @@ impl DeferredScripts {
     }
 }
 
+/// Names of what the scripts use.
+pub(super) type Keys = [String; 9];
+
 /// Where everything is kept: on one server of a cluster.
-pub(super) fn keys(prefix: &str) -> [String; 8] {
-    ["jobs", "blobs", "keyed", "ready", "timers", "due", "claims", "numbers"]
+pub(super) fn keys(prefix: &str) -> Keys {
+    ["jobs", "blobs", "keyed", "ready", "turns", "timers", "due", "claims", "numbers"]
         .map(|name| format!("{prefix}d:{{deferred}}:{name}"))
 }
 
-fn call(script: &Script, keys: &[String; 8]) -> Cmd {
+fn call(script: &Script, keys: &Keys) -> Cmd {
     let mut command = ::redis::cmd("EVALSHA");
     command.arg(script.get_hash()).arg(keys.len()).arg(keys);
     command.arg(MAX_STEP_MS).arg(MAX_DUE).arg(KEPT_MS);
@@ -58,13 +61,13 @@ fn call(script: &Script, keys: &[String; 8]) -> Cmd {
 
 pub(super) fn put(
     scripts: &DeferredScripts,
-    keys: &[String; 8],
+    keys: &Keys,
     job: &Job,
     limits: &DeferredLimits,
 ) -> Cmd {
     let mut command = call(&scripts.put, keys);
-    command.arg(&job.id).arg(&job.owner).arg(&job.idempotency_key).arg(&job.queue);
-    command.arg(&*job.body).arg(&*job.meta);
+    command.arg(&job.id).arg(&job.owner).arg(&job.party).arg(&job.idempotency_key);
+    command.arg(&job.queue).arg(&*job.body).arg(&*job.meta);
     command.arg(check::time(job.expires_ms)).arg(check::time(job.keep_ms));
     command.arg(u8::from(job.deliver));
     command.arg(number(limits.queue_jobs)).arg(number(limits.jobs)).arg(number(limits.bytes));
@@ -73,7 +76,7 @@ pub(super) fn put(
 
 pub(super) fn claim(
     scripts: &DeferredScripts,
-    keys: &[String; 8],
+    keys: &Keys,
     claim: &Claim,
     limits: &DeferredLimits,
 ) -> Cmd {
@@ -86,19 +89,19 @@ pub(super) fn claim(
     command
 }
 
-pub(super) fn change(scripts: &DeferredScripts, keys: &[String; 8]) -> Cmd {
+pub(super) fn change(scripts: &DeferredScripts, keys: &Keys) -> Cmd {
     call(&scripts.change, keys)
 }
 
-pub(super) fn look(scripts: &DeferredScripts, keys: &[String; 8]) -> Cmd {
+pub(super) fn look(scripts: &DeferredScripts, keys: &Keys) -> Cmd {
     call(&scripts.look, keys)
 }
 
-pub(super) fn list(scripts: &DeferredScripts, keys: &[String; 8]) -> Cmd {
+pub(super) fn list(scripts: &DeferredScripts, keys: &Keys) -> Cmd {
     call(&scripts.list, keys)
 }
 
-pub(super) fn deliver(scripts: &DeferredScripts, keys: &[String; 8]) -> Cmd {
+pub(super) fn deliver(scripts: &DeferredScripts, keys: &Keys) -> Cmd {
     call(&scripts.deliver, keys)
 }
 

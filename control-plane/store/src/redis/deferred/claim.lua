@@ -31,8 +31,8 @@ for i = 9, #ARGV, 2 do
   local from, to = '[' .. queue .. SEPARATOR, '(' .. queue .. AFTER_SEPARATOR
   local found = redis.call('ZRANGEBYLEX', READY, from, to, 'LIMIT', 0, math.min(wanted, most + 1))
   for _, member in ipairs(found) do
-    -- After the queue, sixteen digits and two separators.
-    local id = string.sub(member, #queue + 19)
+    -- After the queue, two times sixteen digits and two separators.
+    local id = string.sub(member, #queue + 35)
     local old = load(id)
     if not old then
       write('ZREM', READY, member)

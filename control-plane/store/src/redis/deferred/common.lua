@@ -1,11 +1,13 @@
 -- Begins every script of deferred requests, which do what the engine does: same order, same answers.
 -- KEYS: jobs by id; bodies (b), notes (m) and results (r) by letter and id; ids by owner and
--- idempotency key; what is to be claimed, by queue and place; when something becomes of a job by
+-- idempotency key; what is to be claimed, by queue, turn and order; what waits, by queue, party, turn
+-- and order; when something becomes of a job by
 -- itself; ends to be delivered; what runs, by node and call; numbers. ARGV: the longest step of time,
 -- how many jobs are seen to beside the script's own work, how long keys are kept, all in milliseconds.
-local JOBS, BLOBS, KEYED, READY, TIMERS, DUE, CLAIMS, NUMBERS = unpack(KEYS)
-local OWNER, KEY, QUEUE, SEQ, STATE, ATTEMPT, NODE, CALL, AT, CREATED, END, KEEP, ENDED, DELIVER,
-  DELIVER_AT, TRIES, META, BLOB = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
+local JOBS, BLOBS, KEYED, READY, TURNS, TIMERS, DUE, CLAIMS, NUMBERS = unpack(KEYS)
+local OWNER, PARTY, KEY, QUEUE, TURN, SEQ, STATE, ATTEMPT, NODE, CALL, AT, CREATED, END, KEEP, ENDED,
+  DELIVER, DELIVER_AT, TRIES, META, BLOB =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20
 local SEPARATOR, AFTER_SEPARATOR = '\31', '\32'
 
 local touched = {}
@@ -36,25 +38,42 @@ local function load(id)
   return nil
 end
 local function place(id, job)
-  return job[QUEUE] .. SEPARATOR .. string.format('%016.0f', job[SEQ]) .. SEPARATOR .. id
+  return string.format('%s%s%016.0f%016.0f%s%s', job[QUEUE], SEPARATOR, job[TURN], job[SEQ], SEPARATOR, id)
+end
+local function turn(job)
+  local party = job[QUEUE] .. SEPARATOR .. job[PARTY] .. SEPARATOR
+  return party .. string.format('%016.0f%016.0f', job[TURN], job[SEQ])
 end
 local function claimed(id, job)
   return job[NODE] .. SEPARATOR .. job[CALL] .. SEPARATOR .. id
 end
+local function add(field, by)
+  if by == 0 then return end
+  local amount = string.format('%.0f', by)
+  if write('HINCRBY', NUMBERS, field, amount) == 0 then redis.call('HDEL', NUMBERS, field) end
+end
+local function queue_party(queue, party)
+  return 'pq' .. SEPARATOR .. queue .. SEPARATOR .. party
+end
+-- Counts a job, or with -1 takes it out of the numbers.
 local function count(job, by)
+  local bytes = by * (job[META] + job[BLOB])
+  add('bytes', bytes)
+  add('pj' .. SEPARATOR .. job[PARTY], by)
+  add('pb' .. SEPARATOR .. job[PARTY], bytes)
   if has_ended(job) then return end
-  local field = job[STATE] .. SEPARATOR .. job[QUEUE]
-  if write('HINCRBY', NUMBERS, field, by) == 0 then redis.call('HDEL', NUMBERS, field) end
+  add(job[STATE] .. SEPARATOR .. job[QUEUE], by)
+  add(queue_party(job[QUEUE], job[PARTY]), by)
 end
 
 -- Changes a job, and every index with it; nil: it is not there.
 local function set(id, old, new)
   if old then
+    if old[STATE] == 'w' then write('ZREM', TURNS, turn(old)) end
     if old[STATE] == 'w' and old[AT] == 0 then write('ZREM', READY, place(id, old)) end
     if old[STATE] == 'r' then write('ZREM', CLAIMS, claimed(id, old)) end
     if old[DELIVER_AT] > 0 then write('ZREM', DUE, id) end
     count(old, -1)
-    write('HINCRBY', NUMBERS, 'bytes', string.format('%.0f', 0 - (old[META] + old[BLOB])))
   end
   if not new then
     write('HDEL', JOBS, id)
@@ -68,6 +87,7 @@ local function set(id, old, new)
     timer = new[AT]
     write('ZADD', CLAIMS, 0, claimed(id, new))
   elseif new[STATE] == 'w' then
+    write('ZADD', TURNS, 0, turn(new))
     if new[AT] == 0 then
       write('ZADD', READY, 0, place(id, new))
     else
@@ -78,7 +98,6 @@ local function set(id, old, new)
   if new[DELIVER_AT] > 0 then write('ZADD', DUE, new[DELIVER_AT], id) end
   if has_ended(new) and not (old and has_ended(old)) then write('HDEL', BLOBS, 'b' .. id) end
   count(new, 1)
-  write('HINCRBY', NUMBERS, 'bytes', string.format('%.0f', new[META] + new[BLOB]))
   write('HSET', JOBS, id, cmsgpack.pack(new))
 end
 

@@ -1,26 +1,48 @@
--- Keeps a job. ARGV, after the common ones: id, owner, idempotency key, queue, body, note, how long it
--- waits, how long it is kept, whether its end is to be delivered; bounds of the queue, of all jobs, of
--- all bytes. Answers 0: kept; 1 and an id: that one was there; 2, 3, 4: over a bound, in their order.
-local id, owner, key, queue, body, meta = unpack(ARGV, 4, 9)
+-- Keeps a job. ARGV, after the common ones: id, owner, party, idempotency key, queue, body, note, how long
+-- it waits, how long it is kept, whether its end is to be delivered; bounds of the queue, of all jobs, of
+-- all bytes. Answers 0: kept; 1 and an id: that one was there; 2, 3, 4: over a bound, in their order;
+-- 5, 6, 7: over what the bound leaves its party.
+local id, owner, party, key, queue, body, meta = unpack(ARGV, 4, 10)
 if redis.call('HGET', JOBS, id) then return answer({ 1, id }) end
 if key ~= '' then
   local known = redis.call('HGET', KEYED, owner .. SEPARATOR .. key)
   if known then return answer({ 1, known }) end
 end
-local numbers =
-  redis.call('HMGET', NUMBERS, 'w' .. SEPARATOR .. queue, 'r' .. SEPARATOR .. queue, 'bytes', 'seq')
-local bytes = tonumber(numbers[3] or 0) + #body + #meta
-if tonumber(numbers[1] or 0) + tonumber(numbers[2] or 0) >= tonumber(ARGV[13]) then
-  return answer({ 2, '' })
+
+local function number(field)
+  return tonumber(redis.call('HGET', NUMBERS, field) or 0)
 end
-if redis.call('HLEN', JOBS) >= tonumber(ARGV[14]) then return answer({ 3, '' }) end
-if bytes > tonumber(ARGV[15]) then return answer({ 4, '' }) end
+local size = #body + #meta
+local in_queue = number('w' .. SEPARATOR .. queue) + number('r' .. SEPARATOR .. queue)
+local rooms = {
+  { ARGV[14], in_queue, number(queue_party(queue, party)), 1 },
+  { ARGV[15], redis.call('HLEN', JOBS), number('pj' .. SEPARATOR .. party), 1 },
+  { ARGV[16], number('bytes'), number('pb' .. SEPARATOR .. party), size },
+}
+for i, room in ipairs(rooms) do
+  local limit, all, own, more = unpack(room)
+  local left = tonumber(limit) - all
+  if more > left then return answer({ i + 1, '' }) end
+  if own + more > left then return answer({ i + 4, '' }) end
+end
+
+-- After all of the party's that wait, and not before anybody who is to be claimed now.
+local place_in_turn = 0
+local first = redis.call(
+  'ZRANGEBYLEX', READY, '[' .. queue .. SEPARATOR, '(' .. queue .. AFTER_SEPARATOR, 'LIMIT', 0, 1)
+if first[1] then place_in_turn = tonumber(string.sub(first[1], #queue + 2, #queue + 17)) end
+local own = queue .. SEPARATOR .. party
+local last = redis.call(
+  'ZREVRANGEBYLEX', TURNS, '(' .. own .. AFTER_SEPARATOR, '[' .. own .. SEPARATOR, 'LIMIT', 0, 1)
+if last[1] then
+  place_in_turn = math.max(place_in_turn, tonumber(string.sub(last[1], #own + 2, #own + 17)) + 1)
+end
 
 local seq = write('HINCRBY', NUMBERS, 'seq', 1)
 if key ~= '' then write('HSET', KEYED, owner .. SEPARATOR .. key, id) end
 write('HSET', BLOBS, 'b' .. id, body, 'm' .. id, meta)
 set(id, nil, {
-  owner, key, queue, seq, 'w', 0, '', '', 0, now, now + ARGV[10], tonumber(ARGV[11]), 0,
-  tonumber(ARGV[12]), 0, 0, #meta, #body,
+  owner, party, key, queue, place_in_turn, seq, 'w', 0, '', '', 0, now, now + ARGV[11],
+  tonumber(ARGV[12]), 0, tonumber(ARGV[13]), 0, 0, #meta, #body,
 })
 return answer({ 0, '' })

@@ -29,7 +29,7 @@ use super::{fixture::*, redis::connect};
 use crate::ledger::server::Server;
 
 const SYNCED: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
-const ROOMY: DeferredLimits = DeferredLimits { queue_jobs: 10_000, jobs: 10_000, ..LIMITS };
+const ROOMY: DeferredLimits = DeferredLimits { queue_jobs: 20_000, jobs: 20_000, ..LIMITS };
 
 fn hasty() -> RedisTimeouts {
     RedisTimeouts {

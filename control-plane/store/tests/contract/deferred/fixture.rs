@@ -19,9 +19,9 @@ pub const LIMITS: DeferredLimits = DeferredLimits {
     body_bytes: 1_000,
     result_bytes: 1_000,
     meta_bytes: 100,
-    queue_jobs: 200,
-    jobs: 1_000,
-    bytes: 100_000,
+    queue_jobs: 400,
+    jobs: 2_000,
+    bytes: 200_000,
     claim_bytes: 1_000,
 };
 
@@ -46,6 +46,7 @@ pub fn job(id: &str, queue: &str) -> Job {
     Job {
         id: id.to_owned(),
         owner: "tenant/key".to_owned(),
+        party: "tenant".to_owned(),
         idempotency_key: String::new(),
         queue: queue.to_owned(),
         body: Bytes::from(format!("body of {id}")),
@@ -54,6 +55,11 @@ pub fn job(id: &str, queue: &str) -> Job {
         keep_ms: LONG,
         deliver: false,
     }
+}
+
+/// A job of one of several parties.
+pub fn of(party: &str, id: &str, queue: &str) -> Job {
+    Job { party: party.to_owned(), ..job(id, queue) }
 }
 
 /// Puts a job that is not there.

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use fastrand::Rng;
 use sluicegate_store::deferred::{
     Claim, Deferred, DeferredError, DeferredLimits, DeliveryOutcome, Job, Listed,
-    engine::{Engine, Standing},
+    engine::{Engine, Full, Standing},
 };
 
 use super::fixture::*;
 
 const FEW: DeferredLimits =
-    DeferredLimits { queue_jobs: 6, jobs: 25, bytes: 300, claim_bytes: 60, ..LIMITS };
+    DeferredLimits { queue_jobs: 8, jobs: 25, bytes: 300, claim_bytes: 60, ..LIMITS };
 
 pub async fn the_store_agrees_with_the_engine<F: DeferredFixture>() {
     let seeds = std::env::var("SLUICEGATE_SEEDS").ok().and_then(|text| text.parse().ok());
@@ -49,12 +49,15 @@ async fn agrees(jobs: &dyn Deferred, seed: u64, steps: usize) {
                     expires_ms: time(&mut rng),
                     keep_ms: time(&mut rng),
                     deliver: rng.bool(),
-                    ..job(&id, &queue)
+                    ..of(&format!("t{}", rng.u32(0..3)), &id, &queue)
                 };
                 let expected = engine.put(&job, &FEW, now_ms);
                 let answer = match jobs.put(&job).await {
                     Ok(kept) => Ok(kept.answer),
-                    Err(DeferredError::Full { bound, .. }) => Err(bound),
+                    Err(DeferredError::Full { bound, .. }) => Err(Full { bound, is_share: false }),
+                    Err(DeferredError::ShareFull { bound, .. }) => {
+                        Err(Full { bound, is_share: true })
+                    }
                     Err(DeferredError::Store(error)) => panic!("{at}: {error}"),
                 };
                 assert_eq!(answer, expected, "{at}: put {job:?}");

@@ -131,6 +131,75 @@ pub async fn b2_queues_are_first_in_first_out<F: DeferredFixture>() {
     assert_eq!(given(&claim(jobs, "h", "big", 9, LONG).await), [("huge", 1)]);
 }
 
+/// Whoever came first with a thousand jobs holds up nobody for longer than one turn.
+pub async fn b2_parties_take_turns<F: DeferredFixture>() {
+    let mut f = F::start(LIMITS).await;
+    for n in 0..5 {
+        put(f.jobs(), &of("a", &format!("a{n}"), "q")).await;
+    }
+    assert_eq!(given(&claim(f.jobs(), "1", "q", 2, LONG).await), [("a0", 1), ("a1", 1)]);
+    for (party, id) in [("b", "b0"), ("b", "b1"), ("b", "b2"), ("c", "c0")] {
+        put(f.jobs(), &of(party, id, "q")).await;
+    }
+    put(f.jobs(), &of("b", "b9", "another")).await;
+    assert_eq!(get(f.jobs(), "b0").await.ahead, 1);
+    assert_eq!(get(f.jobs(), "c0").await.ahead, 2);
+    assert_eq!(get(f.jobs(), "a4").await.ahead, 5, "a2, b0, c0, a3, b1");
+    // A turn is kept by a job that comes back, and by a store that is opened again.
+    assert_eq!(f.jobs().release("a1", 1, 0).await.unwrap(), Held::Yes);
+    f.reopen(LIMITS).await;
+    let jobs = f.jobs();
+    let mut order = Vec::new();
+    while let Some(one) = claim(jobs, &format!("turn {}", order.len()), "q", 1, LONG).await.pop() {
+        order.push(one.id);
+    }
+    assert_eq!(order, ["a1", "a2", "b0", "c0", "a3", "b1", "a4", "b2"]);
+    // Nobody waits: what a party had before does not count against it.
+    put(jobs, &of("a", "a5", "q")).await;
+    put(jobs, &of("d", "d0", "q")).await;
+    assert_eq!(given(&claim(jobs, "x", "q", 9, LONG).await), [("a5", 1), ("d0", 1)]);
+}
+
+/// No party can take the room of all others, whichever bound it is.
+pub async fn b2_nobody_fills_the_room_of_others<F: DeferredFixture>() {
+    let share = |error: DeferredError| match error {
+        DeferredError::ShareFull { bound, limit } => (bound, limit),
+        other => panic!("{other}"),
+    };
+    let ten = |party: &str, id: String, queue: &str| Job {
+        body: Bytes::from_static(b"1234567"),
+        meta: Bytes::from_static(b"890"),
+        ..of(party, &id, queue)
+    };
+    for (limits, bound, limit) in [
+        (DeferredLimits { queue_jobs: 12, ..LIMITS }, Bound::QueueJobs, 12),
+        (DeferredLimits { jobs: 12, ..LIMITS }, Bound::Jobs, 12),
+        (DeferredLimits { bytes: 120, ..LIMITS }, Bound::Bytes, 120),
+    ] {
+        let f = F::start(limits).await;
+        let jobs = f.jobs();
+        // Half of it for the first, half of the rest for the second, and so on.
+        for (party, most) in [("a", 6), ("b", 3), ("c", 2)] {
+            for n in 0..most {
+                put(jobs, &ten(party, format!("{party}{n}"), "q")).await;
+            }
+            let error = jobs.put(&ten(party, format!("{party}-more"), "q")).await.unwrap_err();
+            assert_eq!(share(error), (bound, limit), "{party}");
+        }
+        // What is over makes room again; what is kept of it does not where all jobs count.
+        claim(jobs, "1", "q", 99, LONG).await;
+        for n in 0..6 {
+            assert_eq!(finish(jobs, &format!("a{n}"), 1, "").await, Finished::Recorded);
+        }
+        let again = jobs.put(&ten("a", "again".into(), "q")).await;
+        match bound {
+            Bound::Jobs => assert_eq!(share(again.unwrap_err()), (bound, limit)),
+            Bound::QueueJobs | Bound::Bytes => assert_eq!(again.unwrap().answer, Put::Stored),
+        }
+        put(jobs, &ten("d", "d0".into(), "q")).await;
+    }
+}
+
 pub async fn b2_a_lost_answer_to_a_claim_is_given_again<F: DeferredFixture>() {
     let f = F::start(LIMITS).await;
     let jobs = f.jobs();
@@ -336,15 +405,16 @@ pub async fn b2_bounds_are_named<F: DeferredFixture>() {
     let limits = DeferredLimits { queue_jobs: 2, jobs: 4, bytes: 60, ..LIMITS };
     let f = F::start(limits).await;
     let jobs = f.jobs();
+    // Each of a party of its own, so that all of the room can be used.
     let small = |id: &str, queue: &str| Job {
         body: Bytes::from_static(b"1234567"),
         meta: Bytes::from_static(b"890"),
         keep_ms: 1,
-        ..job(id, queue)
+        ..of(id, id, queue)
     };
     let full = |error: DeferredError| match error {
         DeferredError::Full { bound, limit } => (bound, limit),
-        DeferredError::Store(error) => panic!("{error}"),
+        other => panic!("{other}"),
     };
     put(jobs, &small("a", "q")).await;
     put(jobs, &small("b", "q")).await;
