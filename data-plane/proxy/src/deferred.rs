@@ -66,7 +66,8 @@ impl Deferred {
     /// Takes a request in, which was refused with `refusal` or was not tried.
     ///
     /// # Errors
-    /// The refusal, and why the request is not kept: then it is nowhere, as far as anybody knows.
+    /// The refusal, and why the request is not kept. Where no control plane answered in time it may be kept
+    /// all the same, which the refusal says; whoever named it asks again for the same.
     pub async fn take(
         &self,
         offer: &Offer<'_>,

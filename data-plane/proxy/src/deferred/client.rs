@@ -17,6 +17,8 @@ use crate::link::ControlPlanes;
 
 /// Longest wait for the answer of one control plane, beyond what it was asked to wait.
 const CALL: Duration = Duration::from_secs(2);
+/// A body is stored and sent on at least so fast. Bytes in a millisecond.
+const SLOWEST: u64 = 1 << 10;
 /// Longest wait of a caller, over all control planes.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a store may take to say that what it keeps survives a crash.
@@ -50,12 +52,13 @@ impl Client {
     /// Keeps a request, and waits a moment for that to be durable. The request's idempotency key
     /// makes it safe to say it twice.
     pub(super) async fn put(&self, request: pb::PutRequest) -> Result<pb::PutReply, Failure> {
+        let each = CALL + Duration::from_millis(request.body.len() as u64 / SLOWEST);
+        let mut reply = self.ask(each, &request, async |mut grpc, it| grpc.put(it).await).await?;
         let (until, mut look) = (Instant::now() + DURABLE, LOOK);
-        let mut reply = self.ask(CALL, &request, async |mut grpc, it| grpc.put(it).await).await?;
         while !reply.durable && Instant::now() < until {
             sleep(look).await;
             look *= 2;
-            match self.ask(CALL, &request, async |mut grpc, it| grpc.put(it).await).await {
+            match self.ask(each, &request, async |mut grpc, it| grpc.put(it).await).await {
                 // The first answer says whether it was there before.
                 Ok(again) if again.id == reply.id => reply.durable = again.durable,
                 // It was lost meanwhile, or forgotten, and this is another.
@@ -123,7 +126,9 @@ impl Client {
                 Ok(Ok(reply)) => return Ok(reply.into_inner()),
                 Ok(Err(status)) if is_final(&status) => return Err(Failure::Refused(status)),
                 Ok(Err(status)) => away(status.message()),
-                Err(_) => away("a control plane did not answer in time"),
+                Err(_) => away(
+                    "a control plane did not answer in time, and may have done it all the same",
+                ),
             };
             let next = current.wrapping_add(1);
             // Another call may have moved on already.
