@@ -9,7 +9,7 @@ use prost::Message;
 use sluicegate_model::{
     Kind, ResourceRef, Violation, resource::redacted, seal::SealKey, secret::Secret,
 };
-use sluicegate_proto::resource::v1 as pb;
+use sluicegate_proto::resource::v1::{self as pb, resource::Spec};
 use sluicegate_protocol::policy::Point;
 use sluicegate_store::{Commit, Committed, ConfigStore, Op, Precondition, Revision, StoreError};
 use sluicegate_telemetry::clock;
@@ -91,6 +91,12 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// Does it do no more than end a caller's key?
+    pub fn is_revocation(&self) -> bool {
+        let holds = |resource: &pb::Resource| !matches!(&resource.spec, Some(Spec::ApiKey(spec)) if spec.disabled);
+        self.reference.kind == Kind::ApiKey && !self.after.as_ref().is_some_and(holds)
+    }
+
     pub(crate) fn new(
         reference: ResourceRef,
         before: Option<&pb::Resource>,

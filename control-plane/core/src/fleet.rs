@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use sluicegate_protocol::policy::{Follower, Point};
+use sluicegate_protocol::policy::{Follower, Lane, Point};
 use tokio::{
     sync::watch,
     time::{Instant, timeout_at},
@@ -106,19 +106,26 @@ impl Fleet {
         self.lock().nodes.values().filter(|node| node.gone.is_none()).count()
     }
 
-    /// How far a revision has come now.
-    pub fn progress(&self, at: &Point) -> Progress {
-        self.look(at).0
+    /// How far a revision has come now. `lane`: the one that a data plane may have it by, if it has it not
+    /// by the configuration.
+    pub fn progress(&self, at: &Point, lane: Lane) -> Progress {
+        self.look(at, lane).0
     }
 
     /// Waits until this share of the connected data planes runs `at`, at most for `patience`, and
     /// not once so many have refused it that the share cannot be reached. Then tells how far it came.
-    pub async fn wait_for(&self, at: &Point, fraction: f32, patience: Duration) -> Progress {
+    pub async fn wait_for(
+        &self,
+        at: &Point,
+        lane: Lane,
+        fraction: f32,
+        patience: Duration,
+    ) -> Progress {
         let deadline = Instant::now() + patience;
         let mut changed = self.changed.subscribe();
         loop {
             changed.mark_unchanged();
-            let (progress, refused) = self.look(at);
+            let (progress, refused) = self.look(at, lane);
             let share = |count: usize| count as f64 / progress.connected.max(1) as f64;
             let wanted = f64::from(fraction) - 1e-6;
             if progress.connected == 0
@@ -128,23 +135,25 @@ impl Fleet {
                 return progress;
             }
             if !matches!(timeout_at(deadline, changed.changed()).await, Ok(Ok(()))) {
-                return self.progress(at);
+                return self.progress(at, lane);
             }
         }
     }
 
     /// How far a revision has come, and how many refused it.
-    fn look(&self, at: &Point) -> (Progress, usize) {
+    fn look(&self, at: &Point, lane: Lane) -> (Progress, usize) {
         let inner = self.lock();
         let mut progress = Progress::default();
         let mut refused = 0;
         for (name, node) in inner.nodes.iter().filter(|(_, node)| node.gone.is_none()) {
             progress.connected += 1;
-            if runs(node.follower.at.as_ref(), at, inner.head.as_ref()) {
+            let lanes = &node.follower.lanes;
+            let has = |lane| runs(lanes.get(lane).at.as_ref(), at, inner.head.as_ref());
+            if has(Lane::Config) || has(lane) {
                 progress.acknowledged += 1;
             } else {
-                refused +=
-                    usize::from(runs(node.follower.refused.as_ref(), at, inner.head.as_ref()));
+                let refuses = runs(lanes.config.refused.as_ref(), at, inner.head.as_ref());
+                refused += usize::from(refuses && lane == Lane::Config);
                 progress.behind.push(name.clone());
             }
         }
@@ -175,7 +184,7 @@ impl Inner {
 impl Node {
     fn measure(&mut self, head: Option<&Point>) {
         match head {
-            Some(head) if !runs(self.follower.at.as_ref(), head, Some(head)) => {
+            Some(head) if !runs(self.follower.lanes.config.at.as_ref(), head, Some(head)) => {
                 self.behind.get_or_insert_with(Instant::now);
             }
             _ => self.behind = None,

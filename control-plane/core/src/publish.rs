@@ -1,4 +1,5 @@
-//! What data planes are told: the desired state with secrets opened.
+//! What data planes are told: the desired state with secrets opened, and once more in a lane of their own
+//! which keys of callers hold.
 
 use std::{
     collections::BTreeMap,
@@ -7,9 +8,12 @@ use std::{
 
 use bytes::Bytes;
 use prost::Message;
-use sluicegate_model::{ResourceRef, seal::SealKey};
-use sluicegate_proto::resource::v1::{self as pb, resource::Spec, secret_source::Source};
-use sluicegate_protocol::policy::{Body, Key, Point, Publisher, SCHEMA};
+use sluicegate_model::{Kind, Resource, ResourceRef, seal::SealKey};
+use sluicegate_proto::{
+    policy::v1 as policy_pb,
+    resource::v1::{self as pb, resource::Spec, secret_source::Source},
+};
+use sluicegate_protocol::policy::{Body, Key, Lanes, Point, Publisher, SCHEMA};
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::sync::watch;
 
@@ -23,7 +27,7 @@ use crate::{
 /// The published state of this replica, which every policy stream reads.
 #[derive(Debug)]
 pub struct Publication {
-    publisher: Mutex<Publisher>,
+    publishers: Mutex<Lanes<Publisher>>,
     head: watch::Sender<Point>,
     /// Resources that are desired but cannot be published, with the reason.
     broken: Mutex<BTreeMap<ResourceRef, String>>,
@@ -41,24 +45,24 @@ impl Publication {
         let state = desired.snapshot();
         let point = state.point();
         let publication = Arc::new(Self {
-            publisher: Mutex::new(Publisher::new(point.clone(), BTreeMap::new())),
+            publishers: Mutex::new(Lanes::of(|_| Publisher::new(point.clone(), BTreeMap::new()))),
             head: watch::Sender::new(point.clone()),
             broken: Mutex::new(BTreeMap::new()),
             seal,
         });
         let entries = publication.render_all(&state);
-        *publication.lock() = Publisher::new(point.clone(), entries);
+        *publication.lock() = entries.map(|entries| Publisher::new(point.clone(), entries));
         fleet.head_moved(point);
         let following = publication.clone().follow(desired, fleet);
         (publication, AbortOnDrop(task::spawn("publication", following)))
     }
 
     /// Looks at the published state. What is done inside must be short: every stream waits for it.
-    pub fn with<T>(&self, look: impl FnOnce(&Publisher) -> T) -> T {
+    pub fn with<T>(&self, look: impl FnOnce(&Lanes<Publisher>) -> T) -> T {
         look(&self.lock())
     }
 
-    /// Where it stands, and a notice whenever it moves.
+    /// Where the configuration stands, and a notice whenever it moves.
     pub fn subscribe(&self) -> watch::Receiver<Point> {
         self.head.subscribe()
     }
@@ -77,11 +81,13 @@ impl Publication {
             match desired.changes_after(&cursor) {
                 Changes::These(events) => events.iter().for_each(|event| self.publish(event)),
                 Changes::Reset(state) => {
-                    let entries = self.render_all(&state);
-                    self.lock().replace(state.point(), entries);
+                    let Lanes { keys, config } = self.render_all(&state);
+                    let mut publishers = self.lock();
+                    publishers.keys.replace(state.point(), keys);
+                    publishers.config.replace(state.point(), config);
                 }
             }
-            let head = self.lock().head().clone();
+            let head = self.lock().config.head().clone();
             if head != cursor {
                 fleet.head_moved(head.clone());
                 self.head.send_replace(head);
@@ -92,6 +98,9 @@ impl Publication {
     fn publish(&self, event: &ChangeEvent) {
         let mut upserts = Vec::with_capacity(event.puts.len());
         let mut removes: Vec<_> = event.deletes.iter().map(key).collect();
+        let is_key = |reference: &&ResourceRef| reference.kind == Kind::ApiKey;
+        let mut revoked: Vec<_> = event.deletes.iter().filter(is_key).map(key).collect();
+        let mut valid_keys = Vec::new();
         for reference in &event.deletes {
             self.note(reference, None);
         }
@@ -100,16 +109,31 @@ impl Publication {
                 Some(body) => upserts.push((key(reference), body)),
                 None => removes.push(key(reference)),
             }
+            match valid(stored) {
+                Some(body) => valid_keys.push((key(reference), body)),
+                None if reference.kind == Kind::ApiKey => revoked.push(key(reference)),
+                None => {}
+            }
         }
-        self.lock().publish(event.revision, upserts, removes);
+        let mut publishers = self.lock();
+        if !valid_keys.is_empty() || !revoked.is_empty() {
+            publishers.keys.publish(event.revision, valid_keys, revoked);
+        }
+        publishers.config.publish(event.revision, upserts, removes);
     }
 
-    fn render_all(&self, state: &State) -> BTreeMap<Key, Body> {
+    fn render_all(&self, state: &State) -> Lanes<BTreeMap<Key, Body>> {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let render = |(reference, stored): (&ResourceRef, &Arc<Stored>)| {
             Some((key(reference), self.render(reference, stored)?))
         };
-        state.resources.iter().filter_map(render).collect()
+        let holds = |(reference, stored): (&ResourceRef, &Arc<Stored>)| {
+            Some((key(reference), valid(stored)?))
+        };
+        Lanes {
+            keys: state.resources.iter().filter_map(holds).collect(),
+            config: state.resources.iter().filter_map(render).collect(),
+        }
     }
 
     /// A resource as data planes get it; `None` when it cannot be published.
@@ -135,9 +159,21 @@ impl Publication {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Publisher> {
-        self.publisher.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Lanes<Publisher>> {
+        self.publishers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A caller's key that holds, for the lane of keys. Without a version: what else changed of it is of no
+/// matter there.
+fn valid(stored: &Stored) -> Option<Body> {
+    let Resource::ApiKey(spec) = &stored.parsed else { return None };
+    let hash = spec.hash.filter(|_| !spec.disabled)?;
+    let key = policy_pb::ValidKey {
+        hash: Bytes::copy_from_slice(hash.bytes()),
+        expires_unix_ms: spec.expires_unix_ms.unwrap_or(0),
+    };
+    Some(Body { version: 0, schema: SCHEMA, bytes: key.encode_to_vec().into() })
 }
 
 /// The bytes for data planes. Only credentials are encoded anew: maps encode in any order, and

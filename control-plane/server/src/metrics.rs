@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use sluicegate_control_core::{CoreError, Outcome};
-use sluicegate_protocol::breaker::State;
+use sluicegate_protocol::{breaker::State, policy::Lane};
 use sluicegate_store::{StoreError, deferred::QueueCount};
 use sluicegate_telemetry::metric;
 
@@ -20,9 +20,9 @@ pub(crate) struct Metrics {
     registry: Registry,
     changes: Family<[(&'static str, &'static str); 1], Counter>,
     store_errors: Counter,
-    acks: Counter,
-    refusals: Counter,
-    rejected: Counter,
+    acks: Family<LaneLabels, Counter>,
+    refusals: Family<LaneLabels, Counter>,
+    rejected: Family<LaneLabels, Counter>,
     head: Gauge,
     resources: Gauge,
     broken: Gauge,
@@ -37,6 +37,9 @@ pub(crate) struct Metrics {
     /// Limits and usage.
     pub(crate) ledger: LedgerMetrics,
 }
+
+/// Which lane of the policy.
+type LaneLabels = [(&'static str, &'static str); 1];
 
 /// Labels of provider keys: names of the configuration, and a closed list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -84,9 +87,9 @@ impl Metrics {
             registry: metric::registry(),
             changes: Family::default(),
             store_errors: Counter::default(),
-            acks: Counter::default(),
-            refusals: Counter::default(),
-            rejected: Counter::default(),
+            acks: Family::default(),
+            refusals: Family::default(),
+            rejected: Family::default(),
             head: Gauge::default(),
             resources: Gauge::default(),
             broken: Gauge::default(),
@@ -193,14 +196,12 @@ impl Metrics {
         }
     }
 
-    /// A data plane has answered a change set.
-    pub(crate) fn answered(&self, applied: bool, rejected: usize) {
-        if applied {
-            self.acks.inc()
-        } else {
-            self.refusals.inc()
-        };
-        self.rejected.inc_by(rejected as u64);
+    /// A data plane has answered a change set of a lane.
+    pub(crate) fn answered(&self, lane: Lane, applied: bool, rejected: usize) {
+        let labels = [("lane", lane.name())];
+        let family = if applied { &self.acks } else { &self.refusals };
+        family.get_or_create(&labels).inc();
+        self.rejected.get_or_create(&labels).inc_by(rejected as u64);
     }
 
     /// The exposition.

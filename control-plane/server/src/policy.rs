@@ -8,7 +8,7 @@ use sluicegate_proto::policy::v1::{
     policy_stream_server::PolicyStream,
 };
 use sluicegate_protocol::policy::{
-    Close, Now, Point, Publisher, ServerAction, ServerConfig, ServerSession,
+    Close, Lane, Lanes, Now, Point, Publisher, ServerAction, ServerConfig, ServerSession,
 };
 use sluicegate_telemetry::task;
 use tokio::{
@@ -62,7 +62,7 @@ impl PolicyStream for PolicyService {
             entry: self.fleet.session(peer.clone()),
             publication: self.publication.clone(),
             metrics: self.metrics.clone(),
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             greeted: false,
         };
         let head = self.publication.subscribe();
@@ -105,15 +105,41 @@ enum End {
     Told(Status),
 }
 
+/// What waits to be sent: the parts of a large configuration behind everything else.
+///
+/// Not more than one change set of each lane and some heartbeats: the session sends nothing in a lane
+/// before its change set is acknowledged, and gives up in time.
+#[derive(Default)]
+struct Queue {
+    first: VecDeque<pb::ControlPlaneMessage>,
+    configuration: VecDeque<pb::ControlPlaneMessage>,
+}
+
+impl Queue {
+    fn push(&mut self, message: pb::ControlPlaneMessage) {
+        let is_bulk = matches!(
+            &message.message,
+            Some(Down::Change(chunk)) if chunk.lane == i32::from(pb::Lane::Config)
+        );
+        if is_bulk { &mut self.configuration } else { &mut self.first }.push_back(message);
+    }
+
+    fn pop(&mut self) -> Option<pb::ControlPlaneMessage> {
+        self.first.pop_front().or_else(|| self.configuration.pop_front())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.configuration.is_empty()
+    }
+}
+
 struct Driver {
     session: ServerSession,
     origin: Instant,
     entry: Session,
     publication: Arc<Publication>,
     metrics: Arc<Metrics>,
-    /// Not more than one change set and some heartbeats: the session sends nothing before the change
-    /// set is acknowledged, and gives up in time.
-    queue: VecDeque<pb::ControlPlaneMessage>,
+    queue: Queue,
     /// The data plane has said who it is.
     greeted: bool,
 }
@@ -136,7 +162,7 @@ impl Driver {
                 biased;
                 () = outbound.closed() => return End::Gone,
                 permit = outbound.reserve(), if !self.queue.is_empty() => {
-                    if let (Ok(permit), Some(message)) = (permit, self.queue.pop_front()) {
+                    if let (Ok(permit), Some(message)) = (permit, self.queue.pop()) {
                         permit.send(Ok(message));
                     }
                     Ok(())
@@ -154,7 +180,7 @@ impl Driver {
                 Ok(()) = head.changed() => self.drive(ServerSession::on_head),
                 () = stopping.cancelled(), if leave_by.is_none() => {
                     leave_by = Some(Instant::now() + DRAIN);
-                    self.queue.push_back(drain());
+                    self.queue.push(drain());
                     Ok(())
                 }
                 () = sleep_until(leave_by.unwrap_or(tick)), if leave_by.is_some() => {
@@ -172,8 +198,10 @@ impl Driver {
     }
 
     fn on_message(&mut self, message: pb::DataPlaneMessage) -> Result<(), Close> {
-        if let Some(Up::Ack(ack)) = &message.message {
-            self.metrics.answered(ack.applied, ack.rejected.len());
+        if let Some(Up::Ack(ack)) = &message.message
+            && let Some(lane) = Lane::from_proto(ack.lane)
+        {
+            self.metrics.answered(lane, ack.applied, ack.rejected.len());
         }
         self.drive(|session, now, publisher| session.on_message(now, message, publisher))
     }
@@ -181,14 +209,14 @@ impl Driver {
     /// Lets the session act, and does what it says.
     fn drive(
         &mut self,
-        act: impl FnOnce(&mut ServerSession, Now, &Publisher) -> Vec<ServerAction>,
+        act: impl FnOnce(&mut ServerSession, Now, &Lanes<Publisher>) -> Vec<ServerAction>,
     ) -> Result<(), Close> {
         let now = self.origin.elapsed();
         let session = &mut self.session;
-        let actions = self.publication.with(|publisher| act(session, now, publisher));
+        let actions = self.publication.with(|publishers| act(session, now, publishers));
         for action in actions {
             match action {
-                ServerAction::Send(message) => self.queue.push_back(message),
+                ServerAction::Send(message) => self.queue.push(message),
                 ServerAction::Report(follower) => {
                     self.greeted = true;
                     self.entry.report(*follower);
@@ -202,7 +230,7 @@ impl Driver {
 
 /// A data plane of this history has seen a later revision than this replica, which did not catch up.
 async fn witnessed(setback: &Setback, publication: &Publication, revision: u64) {
-    let epoch = publication.with(|publisher| publisher.head().epoch.clone());
+    let epoch = publication.with(|publishers| publishers.config.head().epoch.clone());
     if let Err(error) = setback.witnessed(&Point { epoch, revision }).await {
         tracing::warn!(%error, "the store cannot be asked whether it was set back");
     }
@@ -217,8 +245,10 @@ fn drain() -> pb::ControlPlaneMessage {
 fn closed(close: &Close) -> Status {
     match close {
         Close::Protocol(what) => Status::new(Code::InvalidArgument, what.clone()),
-        Close::AckTimeout => {
-            Status::new(Code::DeadlineExceeded, "a change set was not acknowledged in time")
+        Close::AckTimeout(lane) => {
+            let lane = lane.name();
+            let message = format!("a change set of lane {lane} was not acknowledged in time");
+            Status::new(Code::DeadlineExceeded, message)
         }
         Close::Silent => {
             Status::new(Code::DeadlineExceeded, "nothing was heard for several heartbeats")

@@ -7,7 +7,7 @@ use sluicegate_control_core::{
 };
 use sluicegate_model::{Kind, ResourceRef, Violation, Violations, path::Path, resource::redacted};
 use sluicegate_proto::{admin::v1 as pb, policy::v1::Point as PbPoint, resource::v1 as resource};
-use sluicegate_protocol::policy::Point;
+use sluicegate_protocol::policy::{Lanes, Point};
 
 /// How long to wait for data planes when the request does not say.
 const DEFAULT_WAIT_MS: u32 = 10_000;
@@ -140,12 +140,14 @@ pub(crate) fn history_entry(entry: &history::Entry) -> pb::HistoryEntry {
 
 pub(crate) fn data_plane(plane: DataPlane) -> pb::DataPlane {
     let follower = plane.follower;
+    let Lanes { keys, config } = follower.lanes;
     pb::DataPlane {
-        acknowledged: follower.at.as_ref().map(Point::to_proto),
+        acknowledged: config.at.as_ref().map(Point::to_proto),
+        keys: keys.at.as_ref().map(Point::to_proto),
         node: Some(follower.node),
         lag_ms: u64::try_from(plane.lag.as_millis()).unwrap_or(u64::MAX),
-        rejected: follower.rejected,
-        error: follower.error,
+        rejected: config.rejected,
+        error: config.error,
         persisted_revision: follower.persisted_revision,
         requests_in_flight: follower.requests_in_flight,
         uptime_ms: follower.uptime_ms,

@@ -7,36 +7,47 @@ use sluicegate_model::secret::KeyHash;
 use sluicegate_telemetry::clock;
 
 use crate::{
-    policy::{Caller, Policy},
+    policy::{Caller, Holds, Keys, Policy},
     refusal::Refusal,
 };
 
-/// The caller that the request's key names.
+/// The caller that the request's key names. `keys`: which hold, as far as that is known apart from the
+/// policy.
 ///
 /// # Errors
-/// No key, several, a malformed header, an unknown, disabled or expired key.
-pub fn caller(policy: &Policy, headers: &HeaderMap) -> Result<Arc<Caller>, Refusal> {
+/// No key, several, a malformed header, an unknown, disabled, revoked or expired key.
+pub fn caller(
+    policy: &Policy,
+    keys: Option<&Keys>,
+    headers: &HeaderMap,
+) -> Result<Arc<Caller>, Refusal> {
     let key = bearer(headers)?;
-    usable(policy.caller(KeyHash::of(key)))
+    usable(policy, keys, KeyHash::of(key))
 }
 
 /// The caller with the key of this name, whose request was taken before.
 ///
 /// # Errors
-/// There is none any more, or its key is disabled or has expired.
-pub fn by_name(policy: &Policy, key: &str) -> Result<Arc<Caller>, Refusal> {
-    usable(policy.caller_named(key))
+/// There is none any more, or its key is disabled, revoked or has expired.
+pub fn by_name(policy: &Policy, keys: Option<&Keys>, key: &str) -> Result<Arc<Caller>, Refusal> {
+    usable(policy, keys, policy.key_named(key).ok_or(Refusal::UnknownKey)?)
 }
 
-fn usable(caller: Option<&Arc<Caller>>) -> Result<Arc<Caller>, Refusal> {
-    let caller = caller.ok_or(Refusal::UnknownKey)?;
+fn usable(policy: &Policy, keys: Option<&Keys>, hash: KeyHash) -> Result<Arc<Caller>, Refusal> {
+    let caller = policy.caller(hash).ok_or(Refusal::UnknownKey)?;
     if caller.disabled {
         return Err(Refusal::KeyDisabled);
     }
-    if caller.expires_unix_ms.is_some_and(|expires| clock::unix_ms() >= expires) {
+    let now_unix_ms = clock::unix_ms();
+    if caller.expires_unix_ms.is_some_and(|expires| now_unix_ms >= expires) {
         return Err(Refusal::KeyExpired);
     }
-    Ok(caller.clone())
+    let at = (&*policy.epoch, policy.revision);
+    match keys.map_or(Holds::Yes, |keys| keys.holds(at, &caller.key, hash, now_unix_ms)) {
+        Holds::Yes => Ok(caller.clone()),
+        Holds::No => Err(Refusal::UnknownKey),
+        Holds::Expired => Err(Refusal::KeyExpired),
+    }
 }
 
 /// The token of `Authorization: Bearer TOKEN` (RFC 6750; the scheme's case does not matter).

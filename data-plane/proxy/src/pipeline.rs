@@ -189,7 +189,7 @@ impl Gateway {
         let policy = self.current.load().ok_or(Refusal::NotReady)?;
         note_head(report, &policy, &head, &wanted);
         wishes::check(&head.headers)?;
-        let caller = identify::caller(&policy, &head.headers)?;
+        let caller = identify::caller(&policy, self.current.keys().as_deref(), &head.headers)?;
         note_caller(report, &caller);
         let endpoint = match wanted {
             Wanted::ListModels => return Ok(Answer::Models(models::list(&policy, &caller))),

@@ -1,11 +1,13 @@
 //! Policy as requests use it: compiled off the hot path, immutable, one pointer away.
 
 mod compile;
+mod keys;
 pub mod limits;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
+use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Uri};
 use sluicegate_dialect::{Dialect, Endpoint, Place};
 use sluicegate_model::{
@@ -20,6 +22,7 @@ use sluicegate_model::{
 
 pub use compile::{Compiled, Compiler};
 pub(crate) use compile::{credential, provider};
+pub use keys::{Holds, Keys};
 use sluicegate_protocol::{
     breaker::{CheckRules, Forces},
     pool::Waits,
@@ -39,6 +42,8 @@ use limits::Limits;
 pub struct Policy {
     /// Revision of the configuration.
     pub revision: u64,
+    /// The history that it is a revision of.
+    pub epoch: Bytes,
     callers: HashMap<KeyHash, Arc<Caller>>,
     /// The same by the name of the key.
     by_key_name: HashMap<String, KeyHash>,
@@ -67,9 +72,9 @@ impl Policy {
         self.callers.get(&hash)
     }
 
-    /// The caller with the key of this name.
-    pub fn caller_named(&self, key: &str) -> Option<&Arc<Caller>> {
-        self.caller(*self.by_key_name.get(key)?)
+    /// The hash of the key of this name.
+    pub fn key_named(&self, key: &str) -> Option<KeyHash> {
+        self.by_key_name.get(key).copied()
     }
 
     /// Every model, in no order.
@@ -261,6 +266,7 @@ pub struct Credential {
 #[derive(Debug, Default)]
 pub struct Current {
     policy: ArcSwapOption<Policy>,
+    keys: ArcSwapOption<Keys>,
     changed: watch::Sender<u64>,
 }
 
@@ -268,6 +274,16 @@ impl Current {
     /// The policy for one request, for the whole of its life.
     pub fn load(&self) -> Option<Arc<Policy>> {
         self.policy.load_full()
+    }
+
+    /// Which keys hold, as far as the lane of keys has told.
+    pub fn keys(&self) -> Option<Arc<Keys>> {
+        self.keys.load_full()
+    }
+
+    /// Requests that begin from now on are refused with keys that do not hold.
+    pub fn store_keys(&self, keys: Arc<Keys>) {
+        self.keys.store(Some(keys));
     }
 
     /// Requests that begin from now on use `policy`.

@@ -10,7 +10,7 @@ use std::{
 
 use sluicegate_model::secret::Secret;
 use sluicegate_proto::policy::v1 as pb;
-use sluicegate_protocol::policy::{Change, LaneState, Verdict};
+use sluicegate_protocol::policy::{Change, Lane, LaneState, Lanes, Verdict};
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::{sync::watch, time::Instant};
 use tonic::{
@@ -20,7 +20,7 @@ use tonic::{
 
 use crate::{
     metrics::Metrics,
-    policy::{Compiler, Current},
+    policy::{Compiler, Current, Keys},
     target::Targets,
     upstream::Clients,
 };
@@ -141,9 +141,28 @@ struct Shared {
 }
 
 impl Shared {
-    /// Compiles a change set on this thread and takes it over, or says why not.
-    fn apply(&self, change: &Change, source: Source) -> Verdict {
+    /// Takes a change set of a lane over, on this thread, or says why not.
+    fn apply(&self, lane: Lane, change: &Change, source: Source) -> Verdict {
         let begun = Instant::now();
+        let verdict = match lane {
+            Lane::Keys => self.apply_keys(change),
+            Lane::Config => self.apply_config(change, source),
+        };
+        for rejected in &verdict.rejected {
+            let name = rejected.r#ref.as_ref().map(|r| format!("{}/{}", r.kind, r.name));
+            tracing::warn!(resource = name, reason = rejected.reason, "resource rejected");
+        }
+        Verdict { took: begun.elapsed(), ..verdict }
+    }
+
+    /// Only ever called for one change set at a time: the session sends the next one afterwards.
+    fn apply_keys(&self, change: &Change) -> Verdict {
+        let (keys, rejected) = Keys::after(self.current.keys().as_deref(), change);
+        self.current.store_keys(Arc::new(keys));
+        Verdict { rejected, ..Verdict::default() }
+    }
+
+    fn apply_config(&self, change: &Change, source: Source) -> Verdict {
         let mut compiler = self.compiler.lock().unwrap_or_else(PoisonError::into_inner);
         match compiler.compile(change) {
             Ok(mut compiled) => {
@@ -157,16 +176,12 @@ impl Shared {
                     status.source = source;
                     status.revision = compiled.policy.revision;
                 });
-                for rejected in &compiled.rejected {
-                    let name = rejected.r#ref.as_ref().map(|r| format!("{}/{}", r.kind, r.name));
-                    tracing::warn!(resource = name, reason = rejected.reason, "resource rejected");
-                }
-                Verdict { refused: None, rejected: compiled.rejected, took: begun.elapsed() }
+                Verdict { rejected: compiled.rejected, ..Verdict::default() }
             }
             Err(reason) => {
                 self.metrics.policy_refused.inc();
                 tracing::error!(revision = change.to.revision, reason, "policy refused");
-                Verdict { refused: Some(reason), rejected: Vec::new(), took: begun.elapsed() }
+                Verdict { refused: Some(reason), ..Verdict::default() }
             }
         }
     }
@@ -205,7 +220,7 @@ impl PolicySync {
             metrics,
             begun: Instant::now(),
         });
-        let (state, notices) = load(&shared);
+        let (states, notices) = load(&shared);
         let settling = {
             let shared = shared.clone();
             task::spawn("policy-grace", async move {
@@ -213,7 +228,7 @@ impl PolicySync {
                 shared.status.send_modify(|status| status.settled = true);
             })
         };
-        let following = task::spawn("policy-sync", stream::follow(config, shared, state));
+        let following = task::spawn("policy-sync", stream::follow(config, shared, states));
         (Self { status, _tasks: [AbortOnDrop(settling), AbortOnDrop(following)] }, notices)
     }
 
@@ -224,23 +239,32 @@ impl PolicySync {
 }
 
 /// Serves the last good policy from disk, so that a start needs no control plane.
-fn load(shared: &Shared) -> (LaneState, Vec<String>) {
-    let Some(cache) = &shared.cache else { return (LaneState::default(), Vec::new()) };
-    let (change, mut notices) = cache.load();
-    let Some(change) = change else { return (LaneState::default(), notices) };
-    let verdict = shared.apply(&change, Source::Cache);
+fn load(shared: &Shared) -> (Lanes<LaneState>, Vec<String>) {
+    let mut notices = Vec::new();
+    // The keys first: what was revoked is so from the first request on.
+    let states = Lanes::of(|lane| load_lane(shared, lane, &mut notices));
+    (states, notices)
+}
+
+fn load_lane(shared: &Shared, lane: Lane, notices: &mut Vec<String>) -> LaneState {
+    let Some(cache) = &shared.cache else { return LaneState::default() };
+    let (change, found) = cache.load(lane);
+    notices.extend(found);
+    let Some(change) = change else { return LaneState::default() };
+    let verdict = shared.apply(lane, &change, Source::Cache);
     if let Some(reason) = verdict.refused {
         notices.push(format!(
             "the saved policy is of no use to this build ({reason}); starting without it"
         ));
-        return (LaneState::default(), notices);
+        return LaneState::default();
     }
     tracing::info!(
+        lane = lane.name(),
         revision = change.to.revision,
         file = cache.location(),
         "loaded the last good policy"
     );
     let mut state = LaneState::default();
     state.apply(change);
-    (state, notices)
+    state
 }

@@ -53,6 +53,16 @@ impl KeyHash {
         let bytes = hex::decode(digits).ok()?;
         Some(Self(bytes.try_into().ok()?))
     }
+
+    /// The SHA-256 itself.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// What [`KeyHash::bytes`] gave; `None`: these are no 32 bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(Self(bytes.try_into().ok()?))
+    }
 }
 
 impl fmt::Display for KeyHash {

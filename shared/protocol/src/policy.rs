@@ -6,14 +6,16 @@
 
 mod client;
 mod digest;
+mod lane;
 mod publisher;
 mod server;
 mod state;
 
 pub use client::{ClientAction, ClientConfig, ClientSession, Verdict};
 pub use digest::Digest;
+pub use lane::{Lane, Lanes};
 pub use publisher::{Publisher, Pull};
-pub use server::{Close, Follower, ServerAction, ServerConfig, ServerSession};
+pub use server::{Close, Follower, ServerAction, ServerConfig, ServerSession, Standing};
 pub use state::{Body, Change, Key, LaneState, Point};
 
 use std::time::Duration;

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use sluicegate_control_core::{Fleet, Progress, Session};
 use sluicegate_proto::policy::v1::NodeIdentity;
-use sluicegate_protocol::policy::{Follower, Point};
+use sluicegate_protocol::policy::{Follower, Lane, Lanes, Point, Standing};
 use tokio::time::{Instant, advance};
 
 fn point(revision: u64) -> Point {
@@ -11,7 +11,8 @@ fn point(revision: u64) -> Point {
 
 fn follower(name: &str, at: Option<u64>) -> Follower {
     let node = NodeIdentity { node_id: name.into(), ..Default::default() };
-    Follower { node, at: at.map(point), ..Default::default() }
+    let config = Standing { at: at.map(point), ..Default::default() };
+    Follower { node, lanes: Lanes { config, ..Default::default() }, ..Default::default() }
 }
 
 fn connect(fleet: &Arc<Fleet>, name: &str, at: u64) -> Session {
@@ -59,7 +60,7 @@ async fn the_newer_stream_of_one_name_counts() {
     let mut old = connect(&fleet, "a", 1);
     let new = connect(&fleet, "a", 2);
     old.report(follower("a", Some(1)));
-    assert_eq!(fleet.list()[0].follower.at, Some(point(2)));
+    assert_eq!(fleet.list()[0].follower.lanes.config.at, Some(point(2)));
     drop(old);
     assert!(fleet.list()[0].connected, "the old stream's end is not the data plane's");
     drop(new);
@@ -73,7 +74,8 @@ async fn waiting_ends_with_the_share_the_time_or_refusals() {
         let fleet = fleet.clone();
         async move {
             let began = Instant::now();
-            let progress = fleet.wait_for(&point(9), fraction, Duration::from_millis(ms)).await;
+            let progress =
+                fleet.wait_for(&point(9), Lane::Config, fraction, Duration::from_millis(ms)).await;
             (progress, began.elapsed())
         }
     };
@@ -96,7 +98,7 @@ async fn waiting_ends_with_the_share_the_time_or_refusals() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         // What lies beyond the head proves nothing.
         b.report(follower("b", Some(10)));
-        assert_eq!(fleet.progress(&point(9)).acknowledged, 1);
+        assert_eq!(fleet.progress(&point(9), Lane::Config).acknowledged, 1);
         fleet.head_moved(point(10));
     };
     let ((told, took), ()) = tokio::join!(wait(0.6, 1_000), late);
@@ -104,7 +106,9 @@ async fn waiting_ends_with_the_share_the_time_or_refusals() {
 
     let refusal = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        c.report(Follower { refused: Some(point(9)), ..follower("c", Some(8)) });
+        let mut refusing = follower("c", Some(8));
+        refusing.lanes.config.refused = Some(point(9));
+        c.report(refusing);
     };
     let ((told, took), ()) = tokio::join!(wait(1.0, 1_000), refusal);
     assert_eq!((told, took.as_millis()), (progress(2, 3, &["c"]), 100));

@@ -26,9 +26,9 @@ async fn publishes_plain_secrets_and_every_change() {
     let (publication, _task) =
         Publication::start(core.desired.clone(), core.seal.clone(), Fleet::new());
     let (head, body) = publication.with(|publisher| {
-        let entries = &publisher.state().entries;
+        let entries = &publisher.config.state().entries;
         assert_eq!(entries.len(), 3);
-        (publisher.head().clone(), entries[&key("credential", "p/k")].clone())
+        (publisher.config.head().clone(), entries[&key("credential", "p/k")].clone())
     });
     assert_eq!(head, core.desired.snapshot().point());
     assert_eq!(body.version, core.version(Kind::Credential, "p/k"));
@@ -42,7 +42,8 @@ async fn publishes_plain_secrets_and_every_change() {
     core.put(vec![tenant("t")]).await;
     let gone = core.apply(vec![delete(Kind::Credential, "p/k")]).await.unwrap();
     reached(&publication, gone.at.revision).await;
-    let pulled = publication.with(|publisher| publisher.pull(Some(&head), Digest::default()));
+    let pulled =
+        publication.with(|publisher| publisher.config.pull(Some(&head), Digest::default()));
     let Pull::Change(change) = pulled else { panic!("{pulled:?}") };
     assert_eq!(change.from, Some(head));
     assert_eq!(change.upserts.len(), 1);
@@ -60,7 +61,7 @@ async fn what_cannot_be_opened_is_left_out_and_named() {
     assert_eq!(names.len(), 1);
     assert_eq!(names[0].0, "credential/p/k");
     assert!(names[0].1.contains("another key"), "{}", names[0].1);
-    publication.with(|publisher| assert_eq!(publisher.state().entries.len(), 2));
+    publication.with(|publisher| assert_eq!(publisher.config.state().entries.len(), 2));
 
     let gone = core.apply(vec![delete(Kind::Credential, "p/k")]).await.unwrap();
     reached(&publication, gone.at.revision).await;
@@ -78,7 +79,12 @@ async fn replicas_publish_the_same_digest() {
     let digest = async |core: &Core| {
         let (publication, _task) =
             Publication::start(core.desired.clone(), core.seal.clone(), Fleet::new());
-        publication.with(|publisher| (publisher.head().clone(), publisher.state().digest))
+        publication.with(|lanes| {
+            lanes
+                .iter()
+                .map(|(_, one)| (one.head().clone(), one.state().digest))
+                .collect::<Vec<_>>()
+        })
     };
     let other = Core::over(core.store.clone(), core.seal.clone()).await;
     assert_eq!(digest(&core).await, digest(&other).await);

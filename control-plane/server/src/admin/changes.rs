@@ -1,6 +1,6 @@
 //! Calls that change the configuration.
 
-use sluicegate_control_core::{Change, CoreError, Desire, Outcome, Request};
+use sluicegate_control_core::{Change, CoreError, Desire, Difference, Outcome, Request};
 use sluicegate_model::{
     Violation, Violations,
     path::Path,
@@ -10,6 +10,7 @@ use sluicegate_proto::{
     admin::v1 as pb,
     resource::v1::{Resource, resource::Spec},
 };
+use sluicegate_protocol::policy::Lane;
 use tonic::Status;
 
 use super::{AUTHOR, AdminService};
@@ -143,7 +144,12 @@ impl AdminService {
         }
         let progress = match wait.filter(|_| !request.dry_run) {
             Some(wait) => {
-                Some(self.fleet.wait_for(&outcome.at, wait.fraction, wait.patience).await)
+                // What takes keys away alone has come where the keys have.
+                let differences = &outcome.differences;
+                let revokes =
+                    !differences.is_empty() && differences.iter().all(Difference::is_revocation);
+                let lane = if revokes { Lane::Keys } else { Lane::Config };
+                Some(self.fleet.wait_for(&outcome.at, lane, wait.fraction, wait.patience).await)
             }
             None => None,
         };

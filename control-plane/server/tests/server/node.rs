@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluicegate_proto::policy::v1::{self as pb, policy_stream_client::PolicyStreamClient};
 use sluicegate_protocol::policy::{
-    Change, ClientAction, ClientConfig, ClientSession, LaneState, Verdict,
+    Change, ClientAction, ClientConfig, ClientSession, Lane, LaneState, Lanes, Verdict,
 };
 use tokio::{
     sync::mpsc,
@@ -20,7 +20,7 @@ pub(crate) struct Node {
     origin: Instant,
     outbound: mpsc::Sender<pb::DataPlaneMessage>,
     inbound: Streaming<pb::ControlPlaneMessage>,
-    /// Change sets taken over, or refused.
+    /// Change sets of the configuration, taken over or refused.
     pub(crate) applied: Vec<Change>,
     /// The control plane asked to leave.
     pub(crate) drained: bool,
@@ -42,7 +42,7 @@ impl Node {
     pub(crate) async fn connect(
         served: &Served,
         name: &str,
-        state: LaneState,
+        state: Lanes<LaneState>,
     ) -> Result<Self, Status> {
         Self::connect_with(served, name, state, Some(NODE)).await
     }
@@ -50,7 +50,7 @@ impl Node {
     pub(crate) async fn connect_with(
         served: &Served,
         name: &str,
-        state: LaneState,
+        state: Lanes<LaneState>,
         token: Option<&'static str>,
     ) -> Result<Self, Status> {
         let node = pb::NodeIdentity {
@@ -74,16 +74,22 @@ impl Node {
 
     /// The revision that it runs.
     pub(crate) fn revision(&self) -> Option<u64> {
-        self.session.state().at.as_ref().map(|at| at.revision)
+        self.state().at.as_ref().map(|at| at.revision)
     }
 
+    /// What it runs of the configuration.
     pub(crate) fn state(&self) -> &LaneState {
-        self.session.state()
+        self.session.state(Lane::Config)
     }
 
-    /// Ends the stream and keeps the state.
-    pub(crate) fn disconnect(self) -> LaneState {
-        self.session.into_state()
+    /// The keys that hold, as it knows them.
+    pub(crate) fn keys(&self) -> &LaneState {
+        self.session.state(Lane::Keys)
+    }
+
+    /// Ends the stream and keeps the states.
+    pub(crate) fn disconnect(self) -> Lanes<LaneState> {
+        self.session.into_states()
     }
 
     /// Lives until `done`; an error is how the control plane ended the stream.
@@ -121,10 +127,15 @@ impl Node {
         for action in actions {
             match action {
                 ClientAction::Send(message) => drop(self.outbound.send(message).await),
-                ClientAction::Apply(change) => {
-                    let verdict = judge(&change);
-                    self.applied.push(change);
-                    for action in self.session.on_verdict(verdict) {
+                ClientAction::Apply(lane, change) => {
+                    let verdict = match lane {
+                        Lane::Keys => accept(&change),
+                        Lane::Config => judge(&change),
+                    };
+                    if lane == Lane::Config {
+                        self.applied.push(change);
+                    }
+                    for action in self.session.on_verdict(lane, verdict) {
                         let ClientAction::Send(message) = action else { panic!("{action:?}") };
                         self.outbound.send(message).await.unwrap();
                     }

@@ -4,9 +4,9 @@ use prost::Message;
 use sluicegate_proto::{
     admin::v1 as pb,
     policy::v1 as wire,
-    resource::v1::{Resource, resource::Spec, secret_source::Source},
+    resource::v1::{ApiKey, Resource, resource::Spec, secret_source::Source},
 };
-use sluicegate_protocol::policy::{Change, Key, LaneState, Point, Verdict};
+use sluicegate_protocol::policy::{Change, Key, LaneState, Lanes, Point, Verdict};
 use tonic::Code;
 
 use crate::{
@@ -38,7 +38,7 @@ async fn full_then_deltas_also_across_streams() {
     let served = Served::new().await;
     let mut admin = served.admin().await;
     let first = apply(&mut admin, vec![provider("p", URL), credential("p/k", "sk-one")]).await;
-    let mut node = Node::connect(&served, "dp-1", LaneState::default()).await.unwrap();
+    let mut node = Node::connect(&served, "dp-1", Lanes::default()).await.unwrap();
     node.reach(first.at.unwrap().revision).await;
     assert_eq!(node.applied.len(), 1);
     assert_eq!(node.applied[0].from, None);
@@ -77,7 +77,7 @@ async fn a_refusal_shows_and_the_next_revision_is_tried() {
     let served = Served::hasty().await;
     let mut admin = served.admin().await;
     let first = apply(&mut admin, vec![provider("p", URL)]).await.at.unwrap().revision;
-    let mut node = Node::connect(&served, "dp-1", LaneState::default()).await.unwrap();
+    let mut node = Node::connect(&served, "dp-1", Lanes::default()).await.unwrap();
     node.reach(first).await;
 
     let second = apply(&mut admin, vec![tenant("t")]).await.at.unwrap().revision;
@@ -100,8 +100,53 @@ async fn a_refusal_shows_and_the_next_revision_is_tried() {
     assert_eq!(shown.acknowledged.unwrap().revision, third);
     assert_eq!(served.control_plane.fleet().connected(), 1);
     let (_, metrics) = served.page("/metrics").await;
-    assert!(metrics.contains("sluicegate_control_policy_acks_total 2"), "{metrics}");
-    assert!(metrics.contains("sluicegate_control_policy_refusals_total 1"), "{metrics}");
+    assert!(
+        metrics.contains("sluicegate_control_policy_acks_total{lane=\"config\"} 2"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("sluicegate_control_policy_refusals_total{lane=\"config\"} 1"),
+        "{metrics}"
+    );
+}
+
+/// A key that is revoked is so also where every configuration is refused, and waiting for it says so.
+#[tokio::test]
+async fn d3_a_revocation_comes_where_the_configuration_does_not() {
+    let served = Served::new().await;
+    let mut admin = served.admin().await;
+    let named = |name: &str| pb::CreateApiKeyRequest {
+        api_key: Some(ApiKey { name: name.into(), ..Default::default() }),
+        wait: None,
+    };
+    for name in ["kept", "lost"] {
+        admin.create_api_key(named(name)).await.unwrap();
+    }
+    let first = apply(&mut admin, vec![provider("p", URL)]).await.at.unwrap().revision;
+    let mut node = Node::connect(&served, "dp-1", Lanes::default()).await.unwrap();
+    node.reach(first).await;
+    let names = |node: &Node| -> Vec<_> {
+        node.keys().entries.keys().map(|key| key.name.clone()).collect()
+    };
+    soon(node.live(accept, |node| names(node) == ["kept", "lost"])).await.unwrap();
+
+    apply(&mut admin, vec![tenant("t")]).await;
+    soon(node.live(refuse, |node| node.applied.len() == 2)).await.unwrap();
+    let mut revoking = admin.clone();
+    let revoked = async {
+        let refs = vec![reference("api_key", "lost")];
+        let wait = Some(pb::WaitFor { fraction: 1.0, timeout_ms: 10_000 });
+        revoking.delete(pb::DeleteRequest { refs, wait, ..Default::default() }).await
+    };
+    let reply = tokio::select! {
+        reply = soon(revoked) => reply.unwrap().into_inner(),
+        ended = node.live(refuse, |_| false) => panic!("{ended:?}"),
+    };
+    assert_eq!((reply.acknowledged, reply.connected), (1, 1), "{reply:?}");
+    assert_eq!(names(&node), ["kept"]);
+    assert_eq!(node.revision(), Some(first), "of the configuration nothing");
+    let shown = plane(&mut admin, |plane| plane.keys.is_some()).await;
+    assert_eq!(shown.keys.unwrap().revision, reply.at.unwrap().revision);
 }
 
 #[tokio::test]
@@ -119,7 +164,7 @@ async fn rejected_resources_show() {
     let served = Served::new().await;
     let mut admin = served.admin().await;
     apply(&mut admin, vec![tenant("odd"), tenant("even")]).await;
-    let mut node = Node::connect(&served, "dp-1", LaneState::default()).await.unwrap();
+    let mut node = Node::connect(&served, "dp-1", Lanes::default()).await.unwrap();
     soon(node.live(picky, |node| node.applied.len() == 1)).await.unwrap();
     let shown = plane(&mut admin, |plane| !plane.rejected.is_empty()).await;
     assert_eq!(shown.rejected[0].r#ref, Some(reference("tenant", "odd")));
@@ -130,7 +175,7 @@ async fn rejected_resources_show() {
 async fn tokens() {
     let served = Served::new().await;
     for token in [None, Some("wrong"), Some(ADMIN)] {
-        let refused = Node::connect_with(&served, "dp-1", LaneState::default(), token).await;
+        let refused = Node::connect_with(&served, "dp-1", Lanes::default(), token).await;
         assert_eq!(refused.err().unwrap().code(), Code::Unauthenticated);
     }
     assert!(planes(&mut served.admin().await).await.is_empty());
@@ -141,9 +186,9 @@ async fn apply_waits_for_a_share_of_the_data_planes() {
     let served = Served::new().await;
     let mut admin = served.admin().await;
     let first = apply(&mut admin, vec![provider("p", URL)]).await.at.unwrap().revision;
-    let mut quick = Node::connect(&served, "quick", LaneState::default()).await.unwrap();
+    let mut quick = Node::connect(&served, "quick", Lanes::default()).await.unwrap();
     quick.reach(first).await;
-    let mut slow = Node::connect(&served, "slow", LaneState::default()).await.unwrap();
+    let mut slow = Node::connect(&served, "slow", Lanes::default()).await.unwrap();
     slow.reach(first).await;
     plane(&mut admin, |plane| plane.acknowledged.is_some()).await;
 
@@ -176,7 +221,7 @@ async fn streams_that_break_the_rules_end_with_a_reason() {
     let first = apply(&mut admin, vec![provider("p", URL)]).await.at.unwrap();
 
     // Never answers.
-    let mut node = Node::connect(&served, "mute", LaneState::default()).await.unwrap();
+    let mut node = Node::connect(&served, "mute", Lanes::default()).await.unwrap();
     let ended = soon(async {
         // The change set comes, and nothing is said about it.
         let mut messages = 0;
@@ -193,14 +238,15 @@ async fn streams_that_break_the_rules_end_with_a_reason() {
 
     // Ahead of this replica.
     let ahead = Point { epoch: first.epoch, revision: first.revision + 9 };
-    let state = LaneState { at: Some(ahead), ..LaneState::default() };
-    let mut node = Node::connect(&served, "ahead", state).await.unwrap();
+    let config = LaneState { at: Some(ahead), ..LaneState::default() };
+    let states = Lanes { config, ..Lanes::default() };
+    let mut node = Node::connect(&served, "ahead", states).await.unwrap();
     let status = soon(node.live(accept, |_| false)).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable);
     assert!(status.message().contains(&format!("at revision {}", first.revision)));
 
     // Without a name.
-    let mut node = Node::connect(&served, "", LaneState::default()).await.unwrap();
+    let mut node = Node::connect(&served, "", Lanes::default()).await.unwrap();
     let status = soon(node.live(accept, |_| false)).await.unwrap_err();
     assert_eq!(
         (status.code(), status.message()),
@@ -218,7 +264,7 @@ async fn a_large_state_comes_in_parts() {
         let tenants = (0..2_000).map(|n| tenant(&format!("{page}-{n:04}-{}", "x".repeat(90))));
         last = apply(&mut admin, tenants.collect()).await.at.unwrap().revision;
     }
-    let mut node = Node::connect(&served, "dp-1", LaneState::default()).await.unwrap();
+    let mut node = Node::connect(&served, "dp-1", Lanes::default()).await.unwrap();
     node.reach(last).await;
     assert_eq!(node.state().entries.len(), 8_000);
     assert_eq!(node.applied.len(), 1);
@@ -228,7 +274,7 @@ async fn a_large_state_comes_in_parts() {
 #[tokio::test]
 async fn the_fleet_view_tells_what_data_planes_say_of_the_ledger() {
     let served = Served::hasty().await;
-    let mut node = Node::connect(&served, "dp-1", LaneState::default()).await.unwrap();
+    let mut node = Node::connect(&served, "dp-1", Lanes::default()).await.unwrap();
     let mut admin = served.admin().await;
     let shown = plane(&mut admin, |plane| plane.ledger.is_some());
     let plane = tokio::select! {

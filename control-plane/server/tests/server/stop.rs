@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use sluicegate_proto::admin::v1 as pb;
-use sluicegate_protocol::policy::LaneState;
+use sluicegate_protocol::policy::Lanes;
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -15,9 +15,9 @@ async fn data_planes_are_asked_to_leave_and_watches_end() {
     let mut served = Served::new().await;
     let mut admin = served.admin().await;
     let head = apply(&mut admin, vec![tenant("t")]).await.at.unwrap().revision;
-    let mut polite = Node::connect(&served, "polite", LaneState::default()).await.unwrap();
+    let mut polite = Node::connect(&served, "polite", Lanes::default()).await.unwrap();
     polite.reach(head).await;
-    let mut stubborn = Node::connect(&served, "stubborn", LaneState::default()).await.unwrap();
+    let mut stubborn = Node::connect(&served, "stubborn", Lanes::default()).await.unwrap();
     stubborn.reach(head).await;
     let mut events = admin.watch(pb::WatchRequest::default()).await.unwrap().into_inner();
     soon(events.message()).await.unwrap().unwrap();

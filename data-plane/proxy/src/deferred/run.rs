@@ -102,7 +102,7 @@ impl Gateway {
         let (head, ()) = request.into_parts();
         note_head(report, policy, &head, &Wanted::Call(endpoint));
         let key = claimed.caller.as_ref().map_or("", |caller| &caller.key);
-        let caller = identify::by_name(policy, key)?;
+        let caller = identify::by_name(policy, self.current.keys().as_deref(), key)?;
         note_caller(report, &caller);
         let mut call = Call::parse(endpoint, claimed.body.clone()).map_err(Refusal::Invalid)?;
         note_call(report, &call);

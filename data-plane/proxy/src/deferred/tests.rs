@@ -73,7 +73,7 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
 }
 
 fn caller(policy: &Policy) -> Arc<Caller> {
-    policy.caller_named("k").unwrap().clone()
+    policy.caller(policy.key_named("k").unwrap()).unwrap().clone()
 }
 
 const WISH: (&str, &str) = ("x-sluicegate-defer", "true");

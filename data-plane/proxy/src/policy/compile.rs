@@ -16,7 +16,7 @@ use sluicegate_model::{
 use sluicegate_proto::{policy::v1 as pb, resource::v1 as resource_pb};
 use sluicegate_protocol::{
     breaker::{CheckRules, Forces},
-    policy::{Body, Change, Key, SCHEMA},
+    policy::{Body, Change, Key, Point, SCHEMA},
     pool::Waits,
 };
 
@@ -96,7 +96,7 @@ impl Compiler {
             .map_err(|violations| violations.to_string())?;
         let versions =
             parsed.values().map(|parsed| (parsed.resource.reference(), parsed.version)).collect();
-        let policy = build(&set, &versions, change.to.revision, &self.lasting, &mut rejected)?;
+        let policy = build(&set, &versions, &change.to, &self.lasting, &mut rejected)?;
         Ok(Compiled { policy: Arc::new(policy), rejected, parsed })
     }
 
@@ -128,7 +128,7 @@ fn parse(key: &Key, body: &Body) -> Result<Resource, String> {
 fn build(
     set: &ResourceSet,
     versions: &HashMap<ResourceRef, u64>,
-    revision: u64,
+    at: &Point,
     lasting: &Lasting,
     rejected: &mut Vec<pb::Rejected>,
 ) -> Result<Policy, String> {
@@ -175,7 +175,8 @@ fn build(
         Resource::Force(spec) => Some(spec),
         _ => None,
     }));
-    let mut policy = Policy { revision, limits: limits(set), forces, ..Policy::default() };
+    let (revision, epoch) = (at.revision, at.epoch.clone());
+    let mut policy = Policy { revision, epoch, limits: limits(set), forces, ..Policy::default() };
     for (reference, resource) in set.iter() {
         match resource {
             Resource::ApiKey(spec) => {

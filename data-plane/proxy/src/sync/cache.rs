@@ -1,8 +1,8 @@
 //! The last good policy on disk.
 //!
-//! One sealed file of raw resource bytes, as received: what a newer build understands survives. The
-//! seal is the integrity check, too. The file before it is kept as a second generation. Nothing
-//! that is wrong with either ever keeps a data plane from starting.
+//! For each lane one sealed file of raw resource bytes, as received: what a newer build understands
+//! survives. The seal is the integrity check, too. The file before it is kept as a second generation.
+//! Nothing that is wrong with either ever keeps a data plane from starting.
 
 use std::{
     fs, io,
@@ -18,14 +18,12 @@ use std::{
 use prost::Message;
 use sluicegate_model::seal::SealKey;
 use sluicegate_proto::policy::v1 as pb;
-use sluicegate_protocol::policy::{Body, Change, Digest, Key, LaneState, Point};
+use sluicegate_protocol::policy::{Body, Change, Digest, Key, Lane, LaneState, Lanes, Point};
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::sync::watch;
 
 /// First bytes of the file: what it is and which form it has.
 const MAGIC: &[u8] = b"sluicegate policy 1\n";
-const FILE: &str = "policy.lkg";
-const PREVIOUS: &str = "policy.lkg.1";
 const KEY_FILE: &str = "cache.key";
 
 /// The cache in one directory. Saving never blocks: the newest state waits for a writer.
@@ -33,9 +31,33 @@ const KEY_FILE: &str = "cache.key";
 pub struct Cache {
     directory: PathBuf,
     key: SealKey,
+    lanes: Lanes<Saved>,
+}
+
+/// What is saved of one lane.
+#[derive(Debug)]
+struct Saved {
     newest: watch::Sender<Option<LaneState>>,
     persisted: Arc<AtomicU64>,
     _writer: AbortOnDrop<()>,
+}
+
+/// Where a lane's two generations are.
+#[derive(Debug, Clone)]
+struct Files {
+    current: PathBuf,
+    previous: PathBuf,
+}
+
+impl Files {
+    fn of(directory: &Path, lane: Lane) -> Self {
+        let name = match lane {
+            Lane::Config => "policy",
+            Lane::Keys => "keys",
+        };
+        let at = |ending| directory.join(format!("{name}.{ending}"));
+        Self { current: at("lkg"), previous: at("lkg.1") }
+    }
 }
 
 impl Cache {
@@ -47,44 +69,44 @@ impl Cache {
     pub fn open(directory: &Path) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let key = load_or_make_key(&directory.join(KEY_FILE))?;
-        let (newest, states) = watch::channel(None);
-        let persisted = Arc::new(AtomicU64::new(0));
-        let writer = write_states(directory.to_owned(), key.clone(), states, persisted.clone());
-        Ok(Self {
-            directory: directory.to_owned(),
-            key,
-            newest,
-            persisted,
-            _writer: AbortOnDrop(task::spawn("policy-cache", writer)),
-        })
+        let lanes = Lanes::of(|lane| {
+            let (newest, states) = watch::channel(None);
+            let persisted = Arc::new(AtomicU64::new(0));
+            let files = Files::of(directory, lane);
+            let writer = write_states(files, lane, key.clone(), states, persisted.clone());
+            let writer = AbortOnDrop(task::spawn("policy-cache", writer));
+            Saved { newest, persisted, _writer: writer }
+        });
+        Ok(Self { directory: directory.to_owned(), key, lanes })
     }
 
     /// Is there a saved policy in this directory, readable or not?
     pub fn is_there(directory: &Path) -> bool {
-        [FILE, PREVIOUS].iter().any(|name| directory.join(name).exists())
+        let Files { current, previous } = Files::of(directory, Lane::Config);
+        current.exists() || previous.exists()
     }
 
     /// Where it is.
     pub fn location(&self) -> String {
-        self.directory.join(FILE).display().to_string()
+        Files::of(&self.directory, Lane::Config).current.display().to_string()
     }
 
-    /// Revision that a start would find.
+    /// Revision of the configuration that a start would find.
     pub fn persisted(&self) -> u64 {
-        self.persisted.load(Ordering::Relaxed)
+        self.lanes.config.persisted.load(Ordering::Relaxed)
     }
 
     /// Queues a state to be written; one that has not been written yet is replaced.
-    pub fn save(&self, state: &LaneState) {
-        self.newest.send_replace(Some(state.clone()));
+    pub fn save(&self, lane: Lane, state: &LaneState) {
+        self.lanes.get(lane).newest.send_replace(Some(state.clone()));
     }
 
     /// The newest readable generation as a full change set, and what the operator should know.
     /// Files that cannot be used are set aside.
-    pub fn load(&self) -> (Option<Change>, Vec<String>) {
+    pub fn load(&self, lane: Lane) -> (Option<Change>, Vec<String>) {
         let mut notices = Vec::new();
-        for name in [FILE, PREVIOUS] {
-            let path = self.directory.join(name);
+        let Files { current, previous } = Files::of(&self.directory, lane);
+        for path in [current, previous] {
             let bytes = match fs::read(&path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -93,9 +115,9 @@ impl Cache {
                     continue;
                 }
             };
-            match read(&self.key, &bytes) {
+            match read(lane, &self.key, &bytes) {
                 Some(change) => {
-                    self.persisted.store(change.to.revision, Ordering::Relaxed);
+                    self.lanes.get(lane).persisted.store(change.to.revision, Ordering::Relaxed);
                     return (Some(change), notices);
                 }
                 None => notices.push(set_aside(&path)),
@@ -145,7 +167,8 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 async fn write_states(
-    directory: PathBuf,
+    files: Files,
+    lane: Lane,
     key: SealKey,
     mut states: watch::Receiver<Option<LaneState>>,
     persisted: Arc<AtomicU64>,
@@ -154,8 +177,8 @@ async fn write_states(
     while states.changed().await.is_ok() {
         let Some(state) = states.borrow_and_update().clone() else { continue };
         let revision = state.at.as_ref().map_or(0, |at| at.revision);
-        let (directory, key) = (directory.clone(), key.clone());
-        let written = tokio::task::spawn_blocking(move || write(&directory, &key, &state)).await;
+        let (files, key) = (files.clone(), key.clone());
+        let written = tokio::task::spawn_blocking(move || write(&files, lane, &key, &state)).await;
         match written.map_err(io::Error::other).and_then(|result| result) {
             Ok(()) => {
                 complained = false;
@@ -172,7 +195,7 @@ async fn write_states(
     }
 }
 
-fn write(directory: &Path, key: &SealKey, state: &LaneState) -> io::Result<()> {
+fn write(files: &Files, lane: Lane, key: &SealKey, state: &LaneState) -> io::Result<()> {
     let Some(at) = &state.at else { return Ok(()) };
     let upserts = state.entries.iter().map(|(key, body)| pb::PolicyResource {
         r#ref: Some(key.to_proto()),
@@ -181,7 +204,7 @@ fn write(directory: &Path, key: &SealKey, state: &LaneState) -> io::Result<()> {
         body: body.bytes.clone(),
     });
     let whole = pb::ChangeChunk {
-        lane: pb::Lane::Config.into(),
+        lane: lane.to_proto().into(),
         to: Some(at.to_proto()),
         last: true,
         upserts: upserts.collect(),
@@ -189,20 +212,24 @@ fn write(directory: &Path, key: &SealKey, state: &LaneState) -> io::Result<()> {
         ..pb::ChangeChunk::default()
     };
     let sealed = key.seal(MAGIC, &whole.encode_to_vec()).map_err(io::Error::other)?;
-    let (current, temporary) = (directory.join(FILE), directory.join("policy.lkg.new"));
+    let Files { current, previous } = files;
+    let temporary = current.with_extension("lkg.new");
     write_new(&temporary, &[MAGIC, &sealed].concat())?;
-    match fs::rename(&current, directory.join(PREVIOUS)) {
+    match fs::rename(current, previous) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    fs::rename(&temporary, &current)?;
-    fs::File::open(directory)?.sync_all()
+    fs::rename(&temporary, current)?;
+    fs::File::open(current.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// The state in a file; `None` when anything about it is not as it was written.
-fn read(key: &SealKey, bytes: &[u8]) -> Option<Change> {
+/// The lane's state in a file; `None` when anything about it is not as it was written.
+fn read(lane: Lane, key: &SealKey, bytes: &[u8]) -> Option<Change> {
     let plain = key.open(MAGIC, bytes.strip_prefix(MAGIC)?).ok()?;
     let whole = pb::ChangeChunk::decode(plain.as_slice()).ok()?;
+    if Lane::from_proto(whole.lane) != Some(lane) {
+        return None;
+    }
     let upserts: Option<Vec<_>> = whole
         .upserts
         .into_iter()
@@ -242,18 +269,20 @@ mod tests {
     async fn d5_generations_damage_and_foreign_keys() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::open(directory.path()).unwrap();
-        assert_eq!(cache.load().0, None);
-        write(directory.path(), &cache.key, &state(1)).unwrap();
-        write(directory.path(), &cache.key, &state(2)).unwrap();
-        assert_eq!(cache.load().0.unwrap().to.revision, 2);
+        assert_eq!(cache.load(Lane::Config).0, None);
+        let files = Files::of(directory.path(), Lane::Config);
+        write(&files, Lane::Config, &cache.key, &state(1)).unwrap();
+        write(&files, Lane::Config, &cache.key, &state(2)).unwrap();
+        assert_eq!(cache.load(Lane::Config).0.unwrap().to.revision, 2);
+        assert_eq!(cache.load(Lane::Keys).0, None);
 
-        let path = directory.path().join(FILE);
+        let path = files.current.clone();
         let whole = fs::read(&path).unwrap();
         for damaged in
             [&whole[..whole.len() - 1], &whole[..10], b"", &[&whole[..], b"x"].concat()[..]]
         {
             fs::write(&path, damaged).unwrap();
-            let (change, notices) = cache.load();
+            let (change, notices) = cache.load(Lane::Config);
             assert_eq!(change.unwrap().to.revision, 1, "the generation before");
             assert!(notices[0].contains("set aside"), "{notices:?}");
             assert!(!path.exists());
@@ -261,7 +290,7 @@ mod tests {
         fs::remove_file(directory.path().join(KEY_FILE)).unwrap();
         drop(cache);
         let cache = Cache::open(directory.path()).unwrap();
-        let (change, notices) = cache.load();
+        let (change, notices) = cache.load(Lane::Config);
         assert_eq!((change, notices.len()), (None, 1));
     }
 
@@ -269,13 +298,18 @@ mod tests {
     async fn the_newest_state_is_written_by_itself() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::open(directory.path()).unwrap();
-        (1..=50).for_each(|revision| cache.save(&state(revision)));
+        (1..=50).for_each(|revision| cache.save(Lane::Keys, &state(revision)));
         for _ in 0..200 {
-            if cache.persisted() == 50 {
+            if cache.lanes.keys.persisted.load(Ordering::Relaxed) == 50 {
                 break;
             }
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
-        assert_eq!(cache.load().0.unwrap().to.revision, 50);
+        assert_eq!(cache.load(Lane::Keys).0.unwrap().to.revision, 50);
+        // Of one lane in the other's place nothing is taken.
+        let (keys, config) =
+            (Files::of(directory.path(), Lane::Keys), Files::of(directory.path(), Lane::Config));
+        fs::rename(keys.current, config.current).unwrap();
+        assert_eq!(cache.load(Lane::Config).0, None);
     }
 }

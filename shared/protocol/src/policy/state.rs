@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use sluicegate_proto::{policy::v1 as pb, resource::v1 as resource};
 
-use super::digest::Digest;
+use super::{digest::Digest, lane::Lane};
 
 /// A point in the history of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -109,9 +109,9 @@ impl LaneState {
     }
 
     /// The summary that rides on hellos and heartbeats.
-    pub fn to_proto(&self) -> pb::LaneState {
+    pub fn to_proto(&self, lane: Lane) -> pb::LaneState {
         pb::LaneState {
-            lane: pb::Lane::Config.into(),
+            lane: lane.to_proto().into(),
             at: self.at.as_ref().map(Point::to_proto),
             digest: Bytes::copy_from_slice(&self.digest.to_bytes()),
             resources: self.entries.len() as u64,

@@ -1,0 +1,152 @@
+//! Which keys of callers hold, as the lane of their own says.
+//!
+//! The configuration says it, too, and more of each; but what is revoked must not wait for a configuration
+//! that is large, or that this build refuses. So whichever of the two is newer decides.
+
+use std::collections::HashMap;
+
+use prost::Message;
+use sluicegate_model::secret::KeyHash;
+use sluicegate_proto::policy::v1 as pb;
+use sluicegate_protocol::policy::{Body, Change, Key, Point, SCHEMA};
+
+/// The keys that hold at one point.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    at: Point,
+    /// By name.
+    valid: HashMap<String, Valid>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Valid {
+    hash: KeyHash,
+    expires_unix_ms: Option<u64>,
+}
+
+/// What there is to say of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    Yes,
+    /// It was revoked, disabled or replaced.
+    No,
+    Expired,
+}
+
+impl Keys {
+    /// The keys after a change set, which starts from `before` or is whole, and those that this build cannot
+    /// read: they do not hold.
+    pub fn after(before: Option<&Self>, change: &Change) -> (Self, Vec<pb::Rejected>) {
+        let known = before.filter(|_| change.from.is_some());
+        let mut valid = known.map_or_else(HashMap::new, |before| before.valid.clone());
+        for key in &change.removes {
+            valid.remove(&key.name);
+        }
+        let mut rejected = Vec::new();
+        for (key, body) in &change.upserts {
+            match parse(body) {
+                Ok(one) => drop(valid.insert(key.name.clone(), one)),
+                Err(reason) => {
+                    valid.remove(&key.name);
+                    rejected.push(refused(key, body, reason));
+                }
+            }
+        }
+        (Self { at: change.to.clone(), valid }, rejected)
+    }
+
+    /// Does the key of this name and hash hold, which the configuration has as of this epoch and revision?
+    pub fn holds(
+        &self,
+        (epoch, revision): (&[u8], u64),
+        name: &str,
+        hash: KeyHash,
+        now_unix_ms: u64,
+    ) -> Holds {
+        if epoch == self.at.epoch && revision >= self.at.revision {
+            return Holds::Yes;
+        }
+        match self.valid.get(name).filter(|valid| valid.hash == hash) {
+            None => Holds::No,
+            Some(valid) if valid.expires_unix_ms.is_some_and(|at| now_unix_ms >= at) => {
+                Holds::Expired
+            }
+            Some(_) => Holds::Yes,
+        }
+    }
+}
+
+fn parse(body: &Body) -> Result<Valid, String> {
+    if body.schema > SCHEMA {
+        return Err(format!("schema {} is newer than this build's {SCHEMA}", body.schema));
+    }
+    let wire = pb::ValidKey::decode(body.bytes.clone())
+        .map_err(|error| format!("does not decode: {error}"))?;
+    let hash = KeyHash::from_bytes(&wire.hash).ok_or("has no hash of 32 bytes")?;
+    let expires = wire.expires_unix_ms;
+    Ok(Valid { hash, expires_unix_ms: (expires > 0).then_some(expires) })
+}
+
+fn refused(key: &Key, body: &Body, reason: String) -> pb::Rejected {
+    pb::Rejected {
+        r#ref: Some(key.to_proto()),
+        version: body.version,
+        serving_version: 0,
+        reason: format!("{reason}; the key is refused"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_protocol::policy::Digest;
+
+    use super::*;
+
+    fn point(revision: u64) -> Point {
+        Point { epoch: "e".into(), revision }
+    }
+
+    fn key(name: &str) -> Key {
+        Key { kind: "key".into(), name: name.into() }
+    }
+
+    fn valid(secret: &str, expires_unix_ms: u64) -> Body {
+        let hash = KeyHash::of(secret).bytes().to_vec().into();
+        let bytes = pb::ValidKey { hash, expires_unix_ms }.encode_to_vec().into();
+        Body { version: 0, schema: 1, bytes }
+    }
+
+    fn change(from: Option<u64>, to: u64, upserts: Vec<(Key, Body)>, removes: Vec<Key>) -> Change {
+        Change { from: from.map(point), to: point(to), upserts, removes, digest: Digest::default() }
+    }
+
+    #[test]
+    fn d3_the_newer_of_lane_and_configuration_decides() {
+        let all = vec![(key("a"), valid("sa", 0)), (key("b"), valid("sb", 500))];
+        let (five, _) = Keys::after(None, &change(None, 5, all, vec![]));
+        let (six, _) = Keys::after(Some(&five), &change(Some(5), 6, vec![], vec![key("a")]));
+        let (a, b) = (KeyHash::of("sa"), KeyHash::of("sb"));
+        assert_eq!(five.holds((b"e", 4), "a", a, 0), Holds::Yes);
+        assert_eq!(six.holds((b"e", 5), "a", a, 0), Holds::No, "the configuration has it still");
+        assert_eq!(six.holds((b"e", 6), "a", a, 0), Holds::Yes, "and has it again");
+        assert_eq!(six.holds((b"e", 5), "b", b, 499), Holds::Yes);
+        assert_eq!(six.holds((b"e", 5), "b", b, 500), Holds::Expired);
+        assert_eq!(six.holds((b"e", 5), "b", a, 0), Holds::No, "it has another secret now");
+        // Another history is neither older nor newer: what it does not have is refused.
+        assert_eq!(six.holds((b"f", 9), "a", a, 0), Holds::No);
+        assert_eq!(six.holds((b"f", 9), "b", b, 0), Holds::Yes);
+    }
+
+    #[test]
+    fn d3_what_cannot_be_read_does_not_hold() {
+        let whole = change(None, 5, vec![(key("a"), valid("sa", 0))], vec![]);
+        let (five, _) = Keys::after(None, &whole);
+        for (schema, bytes) in [(1, "rubbish"), (1, ""), (9, "")] {
+            let body = Body { version: 0, schema, bytes: bytes.into() };
+            let next = change(Some(5), 6, vec![(key("a"), body)], vec![]);
+            let (six, rejected) = Keys::after(Some(&five), &next);
+            let holds = six.holds((b"e", 5), "a", KeyHash::of("sa"), 0);
+            assert_eq!((holds, rejected.len()), (Holds::No, 1), "{bytes}");
+        }
+    }
+}
