@@ -7,6 +7,14 @@ use etcd_client::KeyValue;
 
 use crate::{Entry, limits::EPOCH_KEY};
 
+/// Ends the key in each watched prefix that is written to see whether it is told.
+const CANARY: &str = "~canary";
+
+/// That key, for the watch of `prefix`.
+pub(super) fn canary(prefix: &str) -> String {
+    format!("{prefix}{CANARY}")
+}
+
 /// The prefix of one installation. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Keys(Arc<str>);
@@ -31,11 +39,11 @@ impl Keys {
         self.absolute(EPOCH_KEY)
     }
 
-    /// The key as the contract knows it; `None` for the store's own key and for what only a
+    /// The key as the contract knows it; `None` for the store's own keys and for what only a
     /// stranger can have put below our prefix.
     pub(super) fn relative(&self, absolute: &[u8]) -> Option<String> {
         let key = std::str::from_utf8(absolute).ok()?.strip_prefix(&*self.0)?;
-        (key != EPOCH_KEY).then(|| key.to_owned())
+        (key != EPOCH_KEY && !key.ends_with(CANARY)).then(|| key.to_owned())
     }
 
     /// The stored value as the contract knows it; `None` as for [`Keys::relative`].
@@ -91,6 +99,7 @@ mod tests {
         let keys = Keys::new("/s/");
         assert_eq!(keys.relative(b"/s/config/a"), Some("config/a".to_owned()));
         assert_eq!(keys.relative(b"/s/epoch"), None);
+        assert_eq!(keys.relative(b"/s/config/~canary"), None);
         assert_eq!(keys.relative(b"/t/config/a"), None);
         assert_eq!(keys.relative(b"/s/\xff"), None);
     }

@@ -1,15 +1,17 @@
 //! A watch that outlives its connections: it resumes where it was, or lists again where it cannot.
 
 mod batch;
+mod canary;
 
 use std::{convert::Infallible, future, sync::Arc, time::Duration};
 
 use etcd_client::{Client, Error, Event, WatchOptions, WatchResponse, WatchStream};
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
+use self::canary::Canary;
 use super::{Timeouts, failure, keys, keys::Keys, members::Members, read, read::History};
 use crate::{Epoch, Revision, WatchEvent, backoff::Backoff};
 
@@ -46,6 +48,8 @@ enum Ended {
     HistoryGone,
     /// The history got a new id.
     Renewed,
+    /// Something was written and is not told.
+    Silent,
 }
 
 impl From<Error> for Ended {
@@ -72,6 +76,12 @@ impl Supervisor {
             match Box::pin(self.follow(turn)).await {
                 Err(Ended::Lost(reason)) => self.interrupt(reason).await,
                 Err(Ended::HistoryGone) => self.relist = true,
+                Err(Ended::Silent) => {
+                    tracing::warn!(
+                        "the etcd watch tells nothing of what is written; listing again"
+                    );
+                    self.relist = true;
+                }
                 // Nothing is wrong with the server, and whoever renewed wants it told soon.
                 Err(Ended::Renewed) => continue,
                 Ok(never) => match never {},
@@ -129,9 +139,18 @@ impl Supervisor {
         }
 
         self.deliver(&first, known).await?;
+        let mut canary = Canary::new(self.keys.absolute(&keys::canary(&self.prefix)));
         loop {
-            let response = epoch_watch.next_other(&mut watch).await?;
-            self.deliver(&response, known).await?;
+            tokio::select! {
+                // What has come is heard before silence is judged.
+                biased;
+                response = epoch_watch.next_other(&mut watch) => {
+                    let response = response?;
+                    canary.hear(&response);
+                    self.deliver(&response, known).await?;
+                }
+                () = sleep_until(canary.due()) => canary.turn(&client, self.timeouts.call).await?,
+            }
         }
     }
 

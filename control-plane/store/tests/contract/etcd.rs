@@ -1,6 +1,7 @@
 //! The contract on etcd, and what its store owes when the server freezes, dies or goes back.
 
 mod faults;
+mod hush;
 mod server;
 
 use std::sync::{

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     Etcd, compact, connect,
+    hush::Hush,
     server::{Server, copy_dir},
 };
 use crate::{
@@ -25,6 +26,8 @@ const PREFIX: &str = "/sluicegate/";
 const CALL_ENDS_WITHIN: Duration = Duration::from_millis(3_000);
 /// A ping every 6 s, unanswered for 3 s, and the allowance.
 const SILENCE_IS_NOTICED_WITHIN: Duration = Duration::from_secs(12);
+/// Something is written after 5 s without news, and told within 8 s.
+const DEAF_IS_NOTICED_WITHIN: Duration = Duration::from_secs(15);
 /// Over three pings: a server that minds them closes the connection at the third.
 const IDLE: Duration = Duration::from_secs(20);
 
@@ -261,6 +264,34 @@ async fn a_watch_left_idle_is_not_cut_off() {
 /// A watch that was away while its place in history was compacted must learn of the deletions. The
 /// commit that deletes is the one that history is compacted to, which is the hardest case: a watch
 /// may still begin there, and is not told of the delete.
+/// A watch that tells nothing of what is written, on a connection and a server that are well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d5_a_watch_that_falls_silent_is_noticed_and_nothing_is_missed() {
+    let Etcd { server, store: direct, .. } = Etcd::start().await;
+    let hush = Hush::before(server.url().replace("http://", "")).await;
+    let store = EtcdStore::connect(EtcdConfig::new([hush.url()])).await.unwrap();
+    write(&direct, [put("w/before", "x")]).await;
+    let mut watcher = Watcher::start(&store).await;
+    write(&direct, [put("w/live", "x")]).await;
+    watcher.knows_all_up_to("w/live", &direct).await;
+    // Quiet is not silent: for longer than the silence that is borne, nothing happens.
+    let quiet = DEAF_IS_NOTICED_WITHIN + Duration::from_secs(3);
+    let quiet = timeout(quiet, watcher.events.next()).await;
+    assert!(quiet.is_err(), "{quiet:?}");
+
+    hush.hush();
+    let hushed = Instant::now();
+    write(&direct, [put("w/lost", "x")]).await;
+    let event = timeout(DEAF_IS_NOTICED_WITHIN, watcher.events.next()).await;
+    println!("noticed after {:?}", hushed.elapsed());
+    let Ok(Some(WatchEvent::Relisted { listing, .. })) = event else { panic!("{event:?}") };
+    assert!(listing.entries.iter().any(|entry| entry.key == "w/lost"));
+    let entries = listing.entries.iter();
+    watcher.view = entries.map(|entry| (entry.key.clone(), text(&entry.value))).collect();
+    write(&direct, [put("w/after", "x")]).await;
+    watcher.knows_all_up_to("w/after", &direct).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn compaction_during_an_outage_is_a_listing() {
     let Etcd { server, store, .. } = Etcd::start().await;
