@@ -1,6 +1,7 @@
 //! Keeping the policy current: the stream from a control plane, the file for when there is none.
 
 pub mod cache;
+mod starts;
 mod stream;
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
 
 use sluicegate_model::secret::Secret;
 use sluicegate_proto::policy::v1 as pb;
-use sluicegate_protocol::policy::{Change, Lane, LaneState, Lanes, Verdict};
+use sluicegate_protocol::policy::{Change, Digest, Lane, LaneState, Lanes, Verdict};
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::{sync::watch, time::Instant};
 use tonic::{
@@ -135,6 +136,8 @@ struct Shared {
     compiler: Mutex<Compiler>,
     cache: Option<Cache>,
     status: watch::Sender<Status>,
+    /// What was taken over last, and when it was.
+    taken: watch::Sender<Option<(Digest, u64)>>,
     metrics: Arc<Metrics>,
     /// When this process began to follow.
     begun: Instant,
@@ -163,11 +166,23 @@ impl Shared {
     }
 
     fn apply_config(&self, change: &Change, source: Source) -> Verdict {
+        if let Some(cache) = &self.cache {
+            // Where nothing is served yet, what may end the process is better than nothing.
+            if self.current.load().is_some()
+                && let Err(reason) = cache.starts().allows(change.digest)
+            {
+                tracing::error!(revision = change.to.revision, reason, "policy refused");
+                self.metrics.policy_refused.inc();
+                return Verdict { refused: Some(reason), ..Verdict::default() };
+            }
+            cache.starts().try_out(change.digest);
+        }
         let mut compiler = self.compiler.lock().unwrap_or_else(PoisonError::into_inner);
         match compiler.compile(change) {
             Ok(mut compiled) => {
                 compiler.adopt(&mut compiled);
                 self.current.store(compiled.policy.clone());
+                self.taken.send_replace(Some((change.digest, change.to.revision)));
                 self.metrics.policy_revision.set(compiled.policy.revision);
                 self.metrics
                     .policy_rejected
@@ -191,7 +206,16 @@ impl Shared {
 #[derive(Debug)]
 pub struct PolicySync {
     status: watch::Receiver<Status>,
-    _tasks: [AbortOnDrop<()>; 2],
+    shared: Arc<Shared>,
+    _tasks: [AbortOnDrop<()>; 3],
+}
+
+impl Drop for PolicySync {
+    fn drop(&mut self) {
+        if let Some(cache) = &self.shared.cache {
+            cache.starts().stop();
+        }
+    }
 }
 
 impl PolicySync {
@@ -217,6 +241,7 @@ impl PolicySync {
             compiler: Mutex::new(Compiler::new(clients, targets)),
             cache,
             status: sender,
+            taken: watch::Sender::new(None),
             metrics,
             begun: Instant::now(),
         });
@@ -228,13 +253,37 @@ impl PolicySync {
                 shared.status.send_modify(|status| status.settled = true);
             })
         };
-        let following = task::spawn("policy-sync", stream::follow(config, shared, states));
-        (Self { status, _tasks: [AbortOnDrop(settling), AbortOnDrop(following)] }, notices)
+        let proving = task::spawn("policy-proof", prove(shared.clone()));
+        let following = task::spawn("policy-sync", stream::follow(config, shared.clone(), states));
+        let tasks = [settling, proving, following].map(AbortOnDrop);
+        (Self { status, shared, _tasks: tasks }, notices)
     }
 
     /// The state of things, now and as it changes.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.clone()
+    }
+}
+
+/// Notes what this process has lived with for a while.
+async fn prove(shared: Arc<Shared>) {
+    let mut taken = shared.taken.subscribe();
+    taken.mark_changed();
+    while taken.changed().await.is_ok() {
+        let Some((digest, revision)) = *taken.borrow_and_update() else { continue };
+        tokio::time::sleep(starts::PROVEN).await;
+        // Of what came and went meanwhile nothing is proven.
+        if taken.has_changed().unwrap_or(true) {
+            continue;
+        }
+        let shared = shared.clone();
+        let noted = tokio::task::spawn_blocking(move || match &shared.cache {
+            Some(cache) if cache.starts().prove(digest) => cache.keep_proven(revision),
+            Some(_) | None => Ok(()),
+        });
+        if let Ok(Err(error)) = noted.await {
+            tracing::warn!(%error, "the policy that is proven cannot be kept apart");
+        }
     }
 }
 

@@ -22,6 +22,8 @@ use sluicegate_protocol::policy::{Body, Change, Digest, Key, Lane, LaneState, La
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::sync::watch;
 
+use super::starts::Starts;
+
 /// First bytes of the file: what it is and which form it has.
 const MAGIC: &[u8] = b"sluicegate policy 1\n";
 const KEY_FILE: &str = "cache.key";
@@ -32,6 +34,7 @@ pub struct Cache {
     directory: PathBuf,
     key: SealKey,
     lanes: Lanes<Saved>,
+    starts: Starts,
 }
 
 /// What is saved of one lane.
@@ -42,11 +45,13 @@ struct Saved {
     _writer: AbortOnDrop<()>,
 }
 
-/// Where a lane's two generations are.
+/// Where a lane's generations are.
 #[derive(Debug, Clone)]
 struct Files {
     current: PathBuf,
     previous: PathBuf,
+    /// One that a process has lived with for a while.
+    proven: PathBuf,
 }
 
 impl Files {
@@ -56,7 +61,7 @@ impl Files {
             Lane::Keys => "keys",
         };
         let at = |ending| directory.join(format!("{name}.{ending}"));
-        Self { current: at("lkg"), previous: at("lkg.1") }
+        Self { current: at("lkg"), previous: at("lkg.1"), proven: at("lkg.proven") }
     }
 }
 
@@ -77,13 +82,14 @@ impl Cache {
             let writer = AbortOnDrop(task::spawn("policy-cache", writer));
             Saved { newest, persisted, _writer: writer }
         });
-        Ok(Self { directory: directory.to_owned(), key, lanes })
+        let starts = Starts::open(directory);
+        Ok(Self { directory: directory.to_owned(), key, lanes, starts })
     }
 
     /// Is there a saved policy in this directory, readable or not?
     pub fn is_there(directory: &Path) -> bool {
-        let Files { current, previous } = Files::of(directory, Lane::Config);
-        current.exists() || previous.exists()
+        let Files { current, previous, proven } = Files::of(directory, Lane::Config);
+        [current, previous, proven].iter().any(|file| file.exists())
     }
 
     /// Where it is.
@@ -96,17 +102,42 @@ impl Cache {
         self.lanes.config.persisted.load(Ordering::Relaxed)
     }
 
+    /// What ends processes.
+    pub(super) fn starts(&self) -> &Starts {
+        &self.starts
+    }
+
+    /// The configuration of this revision is proven: it is kept apart, if it is what is saved.
+    ///
+    /// # Errors
+    /// As of any file.
+    pub(super) fn keep_proven(&self, revision: u64) -> io::Result<()> {
+        if self.persisted() != revision {
+            return Ok(());
+        }
+        let Files { current, proven, .. } = Files::of(&self.directory, Lane::Config);
+        let beside = proven.with_extension("new");
+        match fs::remove_file(&beside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::hard_link(current, &beside)?;
+        fs::rename(beside, proven)
+    }
+
     /// Queues a state to be written; one that has not been written yet is replaced.
     pub fn save(&self, lane: Lane, state: &LaneState) {
         self.lanes.get(lane).newest.send_replace(Some(state.clone()));
     }
 
     /// The newest readable generation as a full change set, and what the operator should know.
-    /// Files that cannot be used are set aside.
+    /// Files that cannot be used are set aside. A configuration that has ended processes is passed over, if
+    /// there is another.
     pub fn load(&self, lane: Lane) -> (Option<Change>, Vec<String>) {
         let mut notices = Vec::new();
-        let Files { current, previous } = Files::of(&self.directory, lane);
-        for path in [current, previous] {
+        let Files { current, previous, proven } = Files::of(&self.directory, lane);
+        let mut passed_over = None;
+        for path in [current, previous, proven] {
             let bytes = match fs::read(&path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -116,14 +147,21 @@ impl Cache {
                 }
             };
             match read(lane, &self.key, &bytes) {
-                Some(change) => {
-                    self.lanes.get(lane).persisted.store(change.to.revision, Ordering::Relaxed);
-                    return (Some(change), notices);
-                }
+                Some(change) => match self.starts.allows(change.digest) {
+                    Err(why) if lane == Lane::Config => {
+                        let revision = change.to.revision;
+                        notices.push(format!("the saved policy of revision {revision}: {why}"));
+                        passed_over.get_or_insert(change);
+                    }
+                    Ok(()) | Err(_) => {
+                        self.lanes.get(lane).persisted.store(change.to.revision, Ordering::Relaxed);
+                        return (Some(change), notices);
+                    }
+                },
                 None => notices.push(set_aside(&path)),
             }
         }
-        (None, notices)
+        (passed_over, notices)
     }
 }
 
@@ -212,7 +250,7 @@ fn write(files: &Files, lane: Lane, key: &SealKey, state: &LaneState) -> io::Res
         ..pb::ChangeChunk::default()
     };
     let sealed = key.seal(MAGIC, &whole.encode_to_vec()).map_err(io::Error::other)?;
-    let Files { current, previous } = files;
+    let Files { current, previous, .. } = files;
     let temporary = current.with_extension("lkg.new");
     write_new(&temporary, &[MAGIC, &sealed].concat())?;
     match fs::rename(current, previous) {

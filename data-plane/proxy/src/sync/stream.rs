@@ -10,13 +10,16 @@ use sluicegate_protocol::policy::{
 };
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Streaming, transport::Endpoint};
+use tonic::{Code, Request, Status, Streaming, transport::Endpoint};
+use tonic_types::StatusExt as _;
 
 use super::{Shared, Source, SyncConfig, bearer};
 use crate::link::Backoff;
 
 /// Silence that is borne on a stream before the control plane has said its rhythm.
 const FIRST_SILENCE: Duration = Duration::from_secs(9);
+/// No control plane is believed that wants to be left alone for longer.
+const LONGEST_HINT: Duration = Duration::from_secs(30);
 
 /// Follows for ever.
 pub(super) async fn follow(config: SyncConfig, shared: Arc<Shared>, mut states: Lanes<LaneState>) {
@@ -24,7 +27,8 @@ pub(super) async fn follow(config: SyncConfig, shared: Arc<Shared>, mut states: 
     let mut said = false;
     for endpoint in config.endpoints.iter().cycle() {
         let begun = Instant::now();
-        let (after, reason) = session(endpoint, &config, &shared, states).await;
+        let (after, Ended { reason, come_back }) =
+            session(endpoint, &config, &shared, states).await;
         states = after;
         shared.metrics.control_plane_connected.set(0);
         let was_connected = shared.status.borrow().connected;
@@ -35,8 +39,33 @@ pub(super) async fn follow(config: SyncConfig, shared: Arc<Shared>, mut states: 
             tracing::warn!(control_plane = %endpoint.uri(), reason, "no policy stream; {so}");
             said = true;
         }
-        backoff.wait_after(begun).await;
+        match come_back {
+            // Each is told another time.
+            Some(wait) => tokio::time::sleep(wait.min(LONGEST_HINT)).await,
+            None => backoff.wait_after(begun).await,
+        }
     }
+}
+
+/// Why a stream ended.
+struct Ended {
+    reason: String,
+    /// What the control plane says of when to come back.
+    come_back: Option<Duration>,
+}
+
+impl<S: Into<String>> From<S> for Ended {
+    fn from(reason: S) -> Self {
+        Self { reason: reason.into(), come_back: None }
+    }
+}
+
+/// One that does not begin: too many come at one time.
+fn turned_away(status: &Status) -> Ended {
+    let hint = (status.code() == Code::ResourceExhausted)
+        .then(|| status.get_details_retry_info()?.retry_delay)
+        .flatten();
+    Ended { reason: status.message().to_owned(), come_back: hint }
 }
 
 /// One stream, until it ends. Returns the states to go on from, and why it ended.
@@ -45,10 +74,10 @@ async fn session(
     config: &SyncConfig,
     shared: &Arc<Shared>,
     states: Lanes<LaneState>,
-) -> (Lanes<LaneState>, String) {
+) -> (Lanes<LaneState>, Ended) {
     let channel = match endpoint.connect().await {
         Ok(channel) => channel,
-        Err(error) => return (states, chain(&error)),
+        Err(error) => return (states, chain(&error).into()),
     };
     let client_config = ClientConfig { node: config.node.clone(), first_silence: FIRST_SILENCE };
     let origin = Instant::now();
@@ -65,7 +94,7 @@ async fn session(
     let opened = tokio::time::timeout(FIRST_SILENCE, client.sync(request)).await;
     let incoming = match opened {
         Ok(Ok(response)) => response.into_inner(),
-        Ok(Err(status)) => return (session.into_states(), status.message().to_owned()),
+        Ok(Err(status)) => return (session.into_states(), turned_away(&status)),
         Err(_) => return (session.into_states(), "the stream did not open in time".into()),
     };
     let mut stream = Stream { session, origin, shared, outbox, applying: JoinSet::new() };
@@ -73,7 +102,7 @@ async fn session(
         Err(reason) => reason,
         Ok(never) => match never {},
     };
-    (stream.finish().await, reason)
+    (stream.finish().await, reason.into())
 }
 
 /// An open stream.

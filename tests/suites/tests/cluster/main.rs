@@ -10,5 +10,6 @@
 mod catching_up;
 mod changes;
 mod outages;
+mod poison;
 mod traffic;
 mod world;
