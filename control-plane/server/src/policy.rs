@@ -1,5 +1,7 @@
 //! The policy stream: one state machine for each connected data plane, driven by what comes.
 
+mod arrivals;
+
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use sluicegate_control_core::{Desired, Fleet, Publication, Session, Setback};
@@ -19,6 +21,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Response, Status, Streaming};
 
+pub(crate) use self::arrivals::Arrivals;
 use crate::{metrics::Metrics, status};
 
 /// Messages that wait for a slow data plane in the stream; the rest waits in the driver.
@@ -41,6 +44,7 @@ pub(crate) struct PolicyService {
     pub(crate) setback: Arc<Setback>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) config: ServerConfig,
+    pub(crate) arrivals: Arc<Arrivals>,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -54,6 +58,7 @@ impl PolicyStream for PolicyService {
         &self,
         request: Request<Streaming<pb::DataPlaneMessage>>,
     ) -> Result<Response<Self::SyncStream>, Status> {
+        self.arrivals.admit().map_err(status::come_back)?;
         let peer = request.remote_addr().map(|peer| peer.to_string()).unwrap_or_default();
         let (outbound, stream) = mpsc::channel(QUEUE);
         let driver = Driver {

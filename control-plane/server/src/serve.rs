@@ -1,6 +1,6 @@
 //! Listening, and stopping in order.
 
-use std::{future::Future, io, time::Duration};
+use std::{future::Future, io, sync::Arc, time::Duration};
 
 use sluicegate_control_core::Role;
 use sluicegate_proto::{
@@ -184,6 +184,7 @@ impl ControlPlane {
             setback: self.setback.clone(),
             metrics: self.metrics.clone(),
             config: self.policy.clone(),
+            arrivals: Arc::default(),
             stopping: stopping.clone(),
         });
         let quota = QuotaServer::new(QuotaService {

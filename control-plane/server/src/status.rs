@@ -136,6 +136,14 @@ pub(crate) fn stopping() -> Status {
     retryable(Code::Unavailable, "this control plane is stopping".to_owned(), "STOPPING")
 }
 
+/// The status for a data plane that is one of too many at one time.
+pub(crate) fn come_back(after: Duration) -> Status {
+    let message = "too many data planes come at one time".to_owned();
+    let mut details = ErrorDetails::with_retry_info(Some(after));
+    details.set_error_info("TOO_MANY_ARRIVALS", DOMAIN, HashMap::new());
+    Status::with_error_details(Code::ResourceExhausted, message, details)
+}
+
 /// The status for what only the replica does that works on degradations.
 pub(crate) fn not_the_leader() -> Status {
     let message = "another control plane works on degradations";

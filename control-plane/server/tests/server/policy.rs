@@ -8,6 +8,7 @@ use sluicegate_proto::{
 };
 use sluicegate_protocol::policy::{Change, Key, LaneState, Lanes, Point, Verdict};
 use tonic::Code;
+use tonic_types::StatusExt as _;
 
 use crate::{
     fixture::{ADMIN, Admin, Served, apply, credential, provider, put, reference, soon, tenant},
@@ -252,6 +253,31 @@ async fn streams_that_break_the_rules_end_with_a_reason() {
         (status.code(), status.message()),
         (Code::InvalidArgument, "the hello names no node")
     );
+}
+
+/// A fleet that comes at once is let in at a bounded rate, and the others are told when to come back.
+#[tokio::test]
+async fn d2_of_a_storm_of_data_planes_some_are_told_when_to_come_back() {
+    let served = Served::new().await;
+    let mut admin = served.admin().await;
+    let first = apply(&mut admin, vec![provider("p", URL)]).await.at.unwrap().revision;
+    let (mut inside, mut hints) = (Vec::new(), Vec::new());
+    for number in 0..160 {
+        match Node::connect(&served, &format!("dp-{number}"), Lanes::default()).await {
+            Ok(node) => inside.push(node),
+            Err(status) => {
+                assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+                hints.push(status.get_details_retry_info().unwrap().retry_delay.unwrap());
+            }
+        }
+    }
+    println!("{} are in, {} were sent away", inside.len(), hints.len());
+    assert!(inside.len() >= 100 && !hints.is_empty());
+    let longest = hints.iter().max().unwrap();
+    assert!(*longest <= Duration::from_secs(10), "{longest:?}");
+    tokio::time::sleep(*longest).await;
+    let mut late = Node::connect(&served, "late", Lanes::default()).await.unwrap();
+    late.reach(first).await;
 }
 
 /// A state of many parts arrives whole.
