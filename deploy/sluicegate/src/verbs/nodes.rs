@@ -15,11 +15,12 @@ use crate::{
     output::{Format, Output, Table, clean, count, duration_ms, print},
 };
 
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "node",
     "address",
     "build",
     "revision",
+    "keys",
     "lag",
     "rejected",
     "in_flight",
@@ -41,8 +42,8 @@ Examples:
   sluicegate nodes --watch
   sluicegate nodes -o json | jq '.nodes[] | select(.lag_ms > 5000) | .node'
 
-Columns: the revision that the data plane runs, for how long it has been behind, how many resources
-it refused, requests in flight, how it holds limits and what usage waits to be counted.")]
+Columns: the revision that the data plane runs, the one whose callers' keys it knows (it moves with keys
+alone, whatever becomes of a configuration), for how long it has been behind, how many resources it refused, requests in flight, how it holds limits and what usage waits to be counted.")]
 pub(crate) struct NodesArgs {
     /// Show it again and again, until Ctrl-C
     #[arg(short, long)]
@@ -132,7 +133,7 @@ fn node(plane: &DataPlane) -> (String, String, String) {
     (node.node_id, address, node.build)
 }
 
-fn row(plane: &DataPlane, head: Option<&Point>) -> [String; 10] {
+fn row(plane: &DataPlane, head: Option<&Point>) -> [String; 11] {
     let (name, address, build) = node(plane);
     [
         name,
@@ -143,6 +144,7 @@ fn row(plane: &DataPlane, head: Option<&Point>) -> [String; 10] {
             Some(at) if is_foreign(at, head) => format!("{} of another store", at.revision),
             Some(at) => at.revision.to_string(),
         },
+        plane.keys.as_ref().map(|at| at.revision.to_string()).unwrap_or_default(),
         if plane.lag_ms == 0 { String::new() } else { duration_ms(plane.lag_ms) },
         plane.rejected.len().to_string(),
         plane.requests_in_flight.to_string(),
@@ -206,6 +208,7 @@ fn value(reply: &FleetStatusReply) -> Value {
             "connected": plane.connected,
             "acknowledged_revision": at.map(|at| at.revision),
             "same_epoch": at.map(|at| !is_foreign(at, reply.head.as_ref())),
+            "keys_revision": plane.keys.as_ref().map(|at| at.revision),
             "persisted_revision": plane.persisted_revision,
             "lag_ms": plane.lag_ms,
             "rejected": rejected.collect::<Vec<_>>(),

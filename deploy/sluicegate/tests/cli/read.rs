@@ -117,6 +117,7 @@ async fn nodes_show_who_is_behind() {
                 ..NodeIdentity::default()
             }),
             acknowledged: Some(point("e", 1)),
+            keys: Some(point("e", 9)),
             lag_ms: 1_500,
             rejected: vec![Rejected {
                 r#ref: Some(ResourceRef { kind: "model".into(), name: "m".into() }),
@@ -145,7 +146,7 @@ async fn nodes_show_who_is_behind() {
     let text = program.ok(&["nodes"]).await;
     assert!(
         text.contains(
-            "dp-1  10.0.0.1:8080   0.1.0  1                   1s   1         4          1m30s   \
+            "dp-1  10.0.0.1:8080   0.1.0  1                   9     1s   1         4          1m30s   \
              last_share, for 1m1s, 12 uncounted, oldest 1m  connected"
         ),
         "{text}"
@@ -157,6 +158,7 @@ async fn nodes_show_who_is_behind() {
     assert!(text.ends_with("2 data planes, head revision 1, says cp-1\n"), "{text}");
     let json: Value = serde_json::from_str(&program.ok(&["nodes", "-o", "json"]).await).unwrap();
     assert_eq!(json["nodes"][0]["acknowledged_revision"], 1);
+    assert_eq!(json["nodes"][0]["keys_revision"], 9);
     assert_eq!(json["nodes"][1]["same_epoch"], false);
     assert_eq!(json["nodes"][0]["ledger"]["usage_waiting"], 12);
     assert_eq!(json["nodes"][1]["ledger"], Value::Null);
