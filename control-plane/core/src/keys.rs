@@ -10,7 +10,8 @@ pub(crate) const HEAD: &str = "config/head";
 pub(crate) const RESOURCE: &str = "config/resource/";
 const HISTORY: &str = "history/";
 const IDEMPOTENCY: &str = "idem/";
-const AUTH: &str = "auth/";
+/// Hashes of tokens.
+pub(crate) const AUTH: &str = "auth/";
 /// Sealed by the key that every secret in the store is sealed with.
 pub(crate) const SEAL_CHECK: &str = "auth/seal-check";
 

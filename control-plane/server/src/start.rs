@@ -1,17 +1,17 @@
 //! Putting the parts together.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use sluicegate_control_core::{
     Applier, Auth, Breakers, CoreError, Deferred, Degrade, Desired, Election, Fleet, History,
-    Issued, LedgerClock, Limits, Pool, Publication, Quota, Setback, Tokens, Usage, check_seal_key,
-    deferred::webhook::Allowed, election::Timing, expiry::Expiry, probe::Subjects,
+    Issued, LedgerClock, Limits, Pool, Publication, Quota, Remembered, Setback, Tokens, Usage,
+    check_seal_key, deferred::webhook::Allowed, election::Timing, expiry::Expiry, probe::Subjects,
     quota::standing::Standing, secrets::watch::SecretWatch, usage::query::Totals,
 };
 use sluicegate_model::{address::Network, seal::SealKey, secret::Secret};
 use sluicegate_protocol::policy::ServerConfig;
 use sluicegate_store::{ConfigStore, deferred::Deferred as DeferredStore, ledger::Ledger};
-use sluicegate_telemetry::task::AbortOnDrop;
+use sluicegate_telemetry::task::{self, AbortOnDrop};
 
 use crate::{
     ledger::Measured,
@@ -39,6 +39,8 @@ pub struct Config {
     pub reset_admin_token: bool,
     /// Takes the seal key though the store's secrets were sealed with another.
     pub reset_seal_key: bool,
+    /// Where what is in the store is remembered, for a start while it is away. `None`: nowhere.
+    pub remember: Option<PathBuf>,
     /// How long the store may take to answer.
     pub start_timeout: Duration,
     /// How policy streams wait; the replica's name is filled in.
@@ -68,6 +70,7 @@ impl Config {
             node_token: None,
             reset_admin_token: false,
             reset_seal_key: false,
+            remember: None,
             start_timeout: Duration::from_secs(60),
             policy: ServerConfig::default(),
             prober: None,
@@ -101,6 +104,7 @@ pub struct ControlPlane {
     pub(crate) degrade: Arc<Degrade>,
     pub(crate) deferred: Option<Arc<Deferred>>,
     _telling: Option<AbortOnDrop<()>>,
+    _remembering: Option<AbortOnDrop<()>>,
     _tasks: [AbortOnDrop<()>; 9],
 }
 
@@ -112,6 +116,9 @@ impl ControlPlane {
     /// When the store stays away or refuses, or a given token cannot be one.
     pub async fn start(config: Config) -> Result<(Self, Issued), CoreError> {
         let Config { store, seal_key, replica_id, .. } = config;
+        let remembered =
+            config.remember.map(|file| Remembered::open(store.clone(), file, seal_key.clone()));
+        let store = remembered.clone().map_or(store, |remembered| remembered as _);
         let (desired, watching) = Desired::start(store.clone(), config.start_timeout).await?;
         let state = desired.snapshot();
         check_seal_key(&store, &state, &seal_key, config.reset_seal_key).await?;
@@ -144,6 +151,14 @@ impl ControlPlane {
         let scraper = Arc::new(HttpScraper::new());
         let (degrade, degrading) = Degrade::start(&desired, scraper, election.leads());
         let telling = deferred.as_ref().map(|deferred| Teller::start(deferred.clone(), &metrics));
+        let remembering = remembered.map(|remembered| {
+            if remembered.started() {
+                tracing::warn!(
+                    "started without the configuration store: nothing can be changed yet"
+                );
+            }
+            AbortOnDrop(task::spawn("remembering", remembered.keep(desired.clone())))
+        });
         let state = desired.snapshot();
         tracing::info!(
             store = store.kind(),
@@ -175,6 +190,7 @@ impl ControlPlane {
             degrade,
             deferred,
             _telling: telling,
+            _remembering: remembering,
             ledger,
             _tasks: [
                 watching, publishing, secrets, expiry, compiling, keeping, electing, breaking,

@@ -64,6 +64,8 @@ pub(crate) async fn control_plane(args: ControlPlaneArgs) -> anyhow::Result<()> 
         reset_seal_key: args.reset_seal_key,
         prober: Some(Arc::new(Calls)),
         deferred: Some(deferred),
+        // The embedded store is a file of this replica's anyway.
+        remember: (!args.etcd.etcd.is_empty()).then(|| args.state_dir.join("config.remembered")),
         webhook_allow: args.webhooks.webhook_allow.clone(),
         ..Config::new(store, ledger, seal_key, args.replica_id.clone())
     };

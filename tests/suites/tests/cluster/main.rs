@@ -12,4 +12,5 @@ mod changes;
 mod outages;
 mod poison;
 mod traffic;
+mod without_etcd;
 mod world;
