@@ -116,9 +116,8 @@ impl Publication {
             }
         }
         let mut publishers = self.lock();
-        if !valid_keys.is_empty() || !revoked.is_empty() {
-            publishers.keys.publish(event.revision, valid_keys, revoked);
-        }
+        // Also where no key changed: replicas that began at different times must be at the same revision.
+        publishers.keys.publish(event.revision, valid_keys, revoked);
         publishers.config.publish(event.revision, upserts, removes);
     }
 
