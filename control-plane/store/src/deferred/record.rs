@@ -6,6 +6,8 @@ use super::JobState;
 pub(crate) const SEPARATOR: char = '\u{1f}';
 /// The layout below.
 const VERSION: u8 = 2;
+/// Of before there were parties and turns.
+const FIRST_VERSION: u8 = 1;
 
 /// One job. Times are the store's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,17 +78,23 @@ impl Record {
 
     /// `None` if these are not the bytes of a record.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let ([VERSION, state, deliver], rest) = bytes.split_first_chunk()? else { return None };
-        let (numbers, texts) = rest.split_at_checked(8 * NUMBERS)?;
+        let ([version, state, deliver], rest) = bytes.split_first_chunk()?;
+        let is_first = match *version {
+            VERSION => false,
+            FIRST_VERSION => true,
+            _ => return None,
+        };
+        let numbers = if is_first { NUMBERS - 1 } else { NUMBERS };
+        let (numbers, texts) = rest.split_at_checked(8 * numbers)?;
         let (numbers, _) = numbers.as_chunks::<8>();
         let mut numbers = numbers.iter().map(|number| u64::from_le_bytes(*number));
         let mut number = || numbers.next();
         let mut texts = std::str::from_utf8(texts).ok()?.split(SEPARATOR).map(str::to_owned);
         let mut text = || texts.next();
-        let record = Self {
+        let mut record = Self {
             state: state_of(*state)?,
             deliver: *deliver == 1,
-            turn: number()?,
+            turn: if is_first { 0 } else { number()? },
             seq: number()?,
             attempt: number()?,
             at_ms: number()?,
@@ -99,12 +107,15 @@ impl Record {
             meta_bytes: number()?,
             blob_bytes: number()?,
             owner: text()?,
-            party: text()?,
+            party: if is_first { String::new() } else { text()? },
             key: text()?,
             queue: text()?,
             node: text()?,
             call: text()?,
         };
+        if is_first {
+            record.party.clone_from(&record.owner);
+        }
         // Each text ends with a separator, so that after the last one nothing is left.
         (texts.next()?.is_empty() && texts.next().is_none()).then_some(record)
     }
@@ -187,5 +198,14 @@ mod tests {
             }
         }
         assert_eq!(Record::decode(b""), None);
+        let first = [
+            &[FIRST_VERSION, b'w', 1][..],
+            &[7_u64, 2, 0, 0, 0, 0, 0, 0, 0, 3, 4].map(u64::to_le_bytes).concat(),
+            b"o\x1fk\x1fq\x1fn\x1fc\x1f",
+        ];
+        let record = Record::decode(&first.concat()).unwrap();
+        assert_eq!((record.turn, record.seq, record.attempt), (0, 7, 2));
+        assert_eq!((&*record.owner, &*record.party, &*record.queue), ("o", "o", "q"));
+        assert_eq!((record.meta_bytes, record.blob_bytes), (3, 4));
     }
 }

@@ -7,8 +7,9 @@ use etcd_client::KeyValue;
 
 use crate::{Entry, limits::EPOCH_KEY};
 
-/// Ends the key in each watched prefix that is written to see whether it is told.
-const CANARY: &str = "~canary";
+/// Ends the key in each watched prefix that is written to see whether it is told. No name has such a
+/// character.
+const CANARY: &str = "\u{1}canary";
 
 /// That key, for the watch of `prefix`.
 pub(super) fn canary(prefix: &str) -> String {
@@ -99,7 +100,7 @@ mod tests {
         let keys = Keys::new("/s/");
         assert_eq!(keys.relative(b"/s/config/a"), Some("config/a".to_owned()));
         assert_eq!(keys.relative(b"/s/epoch"), None);
-        assert_eq!(keys.relative(b"/s/config/~canary"), None);
+        assert_eq!(keys.relative(b"/s/config/\x01canary"), None);
         assert_eq!(keys.relative(b"/t/config/a"), None);
         assert_eq!(keys.relative(b"/s/\xff"), None);
     }

@@ -14,7 +14,8 @@ pub(super) struct Jobs {
     pub(super) by_key: HashMap<(String, String), String>,
     /// What is to be claimed, by queue, turn and order.
     pub(super) ready: BTreeSet<(String, u64, u64, String)>,
-    /// What waits, also for a later time, by queue, party, turn and order.
+    /// What nobody has claimed yet, by queue, turn and order; and by queue, party, turn and order.
+    pub(super) fresh: BTreeSet<(String, u64, u64)>,
     pub(super) turns: BTreeSet<(String, String, u64, u64)>,
     pub(super) timers: BTreeSet<(u64, String)>,
     pub(super) deliveries: BTreeSet<(u64, String)>,
@@ -59,10 +60,11 @@ impl Jobs {
         self.changed.push((id.to_owned(), before));
     }
 
-    /// The turn of the next job of a party: after all of its own that wait, and not before anybody who
-    /// is to be claimed now.
+    /// The turn of the next job of a party: after all of its own that wait, and not before anybody's first.
+    /// Jobs that were claimed before have had their turn, and come back to it: they say nothing of whose it
+    /// is now.
     pub(super) fn next_turn(&self, queue: &str, party: &str) -> u64 {
-        let first = self.ready.range((queue.to_owned(), 0, 0, String::new())..).next();
+        let first = self.fresh.range((queue.to_owned(), 0, 0)..).next();
         let now = first.filter(|(of, ..)| of == queue).map_or(0, |(_, turn, ..)| *turn);
         let own = |turn| (queue.to_owned(), party.to_owned(), turn, 0);
         let last = self.turns.range(own(0)..own(u64::MAX)).next_back();
@@ -70,7 +72,7 @@ impl Jobs {
     }
 
     fn index(&mut self, id: &str, record: &Record, add: bool) {
-        let Self { by_key, ready, turns, timers, deliveries, claims, .. } = self;
+        let Self { by_key, ready, fresh, turns, timers, deliveries, claims, .. } = self;
         let Self { queues, bytes, queue_parties, parties, .. } = self;
         let id = || id.to_owned();
         if !record.key.is_empty() {
@@ -80,7 +82,8 @@ impl Jobs {
         if record.is_ready() {
             keep(ready, (record.queue.clone(), record.turn, record.seq, id()), add);
         }
-        if record.state == JobState::Waiting {
+        if record.state == JobState::Waiting && record.attempt == 0 {
+            keep(fresh, (record.queue.clone(), record.turn, record.seq), add);
             let place = (record.queue.clone(), record.party.clone(), record.turn, record.seq);
             keep(turns, place, add);
         }

@@ -152,9 +152,10 @@ fn reloaded(records: &HashMap<String, Record>) -> Engine {
 }
 
 fn indexes(engine: &Engine) -> impl PartialEq + std::fmt::Debug + '_ {
-    let Jobs { all, by_key, ready, turns, timers, deliveries, claims, .. } = &engine.jobs;
+    let Jobs { all, by_key, ready, fresh, turns, timers, deliveries, claims, .. } = &engine.jobs;
     let Jobs { queues, bytes, queue_parties, parties, .. } = &engine.jobs;
-    (all, by_key, ready, turns, timers, (deliveries, claims, queues, bytes), queue_parties, parties)
+    let places = (ready, fresh, turns);
+    (all, by_key, places, timers, (deliveries, claims, queues, bytes), queue_parties, parties)
 }
 
 proptest! {

@@ -18,7 +18,9 @@ use super::Ended;
 const QUIET: Duration = Duration::from_secs(4);
 const SPREAD: Duration = Duration::from_secs(1);
 /// So long after it was written, the key must have been told.
-const SILENCE: Duration = Duration::from_secs(8);
+const SILENCE: Duration = Duration::from_secs(7);
+/// For whoever was stopped itself, or waited for a slow listener.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// One watch's.
 #[derive(Debug)]
@@ -26,8 +28,17 @@ pub(super) struct Canary {
     key: Vec<u8>,
     /// When the next one is written, if nothing is told before.
     write_at: Instant,
-    /// What was written and has not been told: its revision, and by when it must be.
-    owed: Option<(i64, Instant)>,
+    /// What was written and has not been told.
+    owed: Option<Owed>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Owed {
+    revision: i64,
+    /// By when it must be told, or something before it.
+    by: Instant,
+    /// That was so once already: what has come meanwhile had a moment to be read.
+    warned: bool,
 }
 
 impl Canary {
@@ -44,7 +55,7 @@ impl Canary {
 
     /// When [`Canary::turn`] has something to do.
     pub(super) fn due(&self) -> Instant {
-        self.owed.map_or(self.write_at, |(_, by)| by)
+        self.owed.map_or(self.write_at, |owed| owed.by)
     }
 
     /// The watch has told something.
@@ -52,20 +63,27 @@ impl Canary {
         let newest = response.events().iter().filter_map(|event| Some(event.kv()?.mod_revision()));
         let Some(newest) = newest.max() else { return };
         self.rest();
-        self.owed = self.owed.filter(|(revision, _)| *revision > newest);
+        // A watch that catches up tells much before.
+        let by = Instant::now() + SILENCE;
+        self.owed = self.owed.filter(|owed| owed.revision > newest).map(|owed| Owed { by, ..owed });
     }
 
     /// It is due: writes, or finds that the watch is silent. A server that takes no writes proves nothing.
     pub(super) async fn turn(&mut self, client: &Client, patience: Duration) -> Result<(), Ended> {
-        if self.owed.is_some() {
-            return Err(Ended::Silent);
+        if let Some(owed) = &mut self.owed {
+            if owed.warned {
+                return Err(Ended::Silent);
+            }
+            *owed = Owed { by: Instant::now() + MOMENT, warned: true, ..*owed };
+            return Ok(());
         }
         let mut kv = client.kv_client();
         let written = timeout(patience, kv.put(self.key.clone(), "", None)).await;
         self.rest();
         if let Ok(Ok(answer)) = written {
             let revision = answer.header().map(etcd_client::ResponseHeader::revision);
-            self.owed = revision.map(|revision| (revision, Instant::now() + SILENCE));
+            let by = Instant::now() + SILENCE;
+            self.owed = revision.map(|revision| Owed { revision, by, warned: false });
         }
         Ok(())
     }

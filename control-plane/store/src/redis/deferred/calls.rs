@@ -49,7 +49,7 @@ pub(super) type Keys = [String; 9];
 /// Where everything is kept: on one server of a cluster.
 pub(super) fn keys(prefix: &str) -> Keys {
     ["jobs", "blobs", "keyed", "ready", "turns", "timers", "due", "claims", "numbers"]
-        .map(|name| format!("{prefix}d:{{deferred}}:{name}"))
+        .map(|name| format!("{prefix}d2:{{deferred}}:{name}"))
 }
 
 fn call(script: &Script, keys: &Keys) -> Cmd {

@@ -1,7 +1,7 @@
 -- Begins every script of deferred requests, which do what the engine does: same order, same answers.
 -- KEYS: jobs by id; bodies (b), notes (m) and results (r) by letter and id; ids by owner and
--- idempotency key; what is to be claimed, by queue, turn and order; what waits, by queue, party, turn
--- and order; when something becomes of a job by
+-- idempotency key; what is to be claimed, by queue, turn and order; what nobody has claimed yet, by
+-- queue, turn and order (q), and by queue, party, turn and order (p); when something becomes of a job by
 -- itself; ends to be delivered; what runs, by node and call; numbers. ARGV: the longest step of time,
 -- how many jobs are seen to beside the script's own work, how long keys are kept, all in milliseconds.
 local JOBS, BLOBS, KEYED, READY, TURNS, TIMERS, DUE, CLAIMS, NUMBERS = unpack(KEYS)
@@ -40,9 +40,19 @@ end
 local function place(id, job)
   return string.format('%s%s%016.0f%016.0f%s%s', job[QUEUE], SEPARATOR, job[TURN], job[SEQ], SEPARATOR, id)
 end
-local function turn(job)
-  local party = job[QUEUE] .. SEPARATOR .. job[PARTY] .. SEPARATOR
-  return party .. string.format('%016.0f%016.0f', job[TURN], job[SEQ])
+-- Where the turns of a queue are, and those of one of its parties.
+local function queue_turns(queue)
+  return 'q' .. queue .. SEPARATOR
+end
+local function party_turns(queue, party)
+  return 'p' .. queue .. SEPARATOR .. party .. SEPARATOR
+end
+local function turns(job)
+  local at = string.format('%016.0f%016.0f', job[TURN], job[SEQ])
+  return queue_turns(job[QUEUE]) .. at, party_turns(job[QUEUE], job[PARTY]) .. at
+end
+local function is_fresh(job)
+  return job[STATE] == 'w' and job[ATTEMPT] == 0
 end
 local function claimed(id, job)
   return job[NODE] .. SEPARATOR .. job[CALL] .. SEPARATOR .. id
@@ -69,7 +79,7 @@ end
 -- Changes a job, and every index with it; nil: it is not there.
 local function set(id, old, new)
   if old then
-    if old[STATE] == 'w' then write('ZREM', TURNS, turn(old)) end
+    if is_fresh(old) then write('ZREM', TURNS, turns(old)) end
     if old[STATE] == 'w' and old[AT] == 0 then write('ZREM', READY, place(id, old)) end
     if old[STATE] == 'r' then write('ZREM', CLAIMS, claimed(id, old)) end
     if old[DELIVER_AT] > 0 then write('ZREM', DUE, id) end
@@ -87,7 +97,10 @@ local function set(id, old, new)
     timer = new[AT]
     write('ZADD', CLAIMS, 0, claimed(id, new))
   elseif new[STATE] == 'w' then
-    write('ZADD', TURNS, 0, turn(new))
+    if is_fresh(new) then
+      local of_queue, of_party = turns(new)
+      write('ZADD', TURNS, 0, of_queue, 0, of_party)
+    end
     if new[AT] == 0 then
       write('ZADD', READY, 0, place(id, new))
     else

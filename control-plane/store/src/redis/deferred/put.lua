@@ -26,16 +26,16 @@ for i, room in ipairs(rooms) do
   if own + more > left then return answer({ i + 4, '' }) end
 end
 
--- After all of the party's that wait, and not before anybody who is to be claimed now.
+-- After all of the party's that wait, and not before anybody's first. Jobs that were claimed before have had
+-- their turn, and come back to it: they say nothing of whose it is now. Digits come before ':'.
 local place_in_turn = 0
-local first = redis.call(
-  'ZRANGEBYLEX', READY, '[' .. queue .. SEPARATOR, '(' .. queue .. AFTER_SEPARATOR, 'LIMIT', 0, 1)
-if first[1] then place_in_turn = tonumber(string.sub(first[1], #queue + 2, #queue + 17)) end
-local own = queue .. SEPARATOR .. party
-local last = redis.call(
-  'ZREVRANGEBYLEX', TURNS, '(' .. own .. AFTER_SEPARATOR, '[' .. own .. SEPARATOR, 'LIMIT', 0, 1)
+local of_queue, of_party = queue_turns(queue), party_turns(queue, party)
+local first = redis.call('ZRANGEBYLEX', TURNS, '[' .. of_queue, '(' .. of_queue .. ':', 'LIMIT', 0, 1)
+if first[1] then place_in_turn = tonumber(string.sub(first[1], #of_queue + 1, #of_queue + 16)) end
+local last = redis.call('ZREVRANGEBYLEX', TURNS, '(' .. of_party .. ':', '[' .. of_party, 'LIMIT', 0, 1)
 if last[1] then
-  place_in_turn = math.max(place_in_turn, tonumber(string.sub(last[1], #own + 2, #own + 17)) + 1)
+  local own = tonumber(string.sub(last[1], #of_party + 1, #of_party + 16))
+  place_in_turn = math.max(place_in_turn, own + 1)
 end
 
 local seq = write('HINCRBY', NUMBERS, 'seq', 1)

@@ -45,7 +45,7 @@ impl Sync {
     ) -> Result<Self, StoreError> {
         let link = Link::begin(servers, config.prefix.clone(), config.timeouts).await?;
         let supervisor = AbortOnDrop(task::spawn("redis-deferred-sync", link.clone().supervise()));
-        let mark = format!("{}d:{{deferred}}:mark", config.prefix);
+        let mark = format!("{}d2:{{deferred}}:mark", config.prefix);
         let (asked, found) = (AtomicU64::new(0), Mutex::default());
         Ok(Self { link, mark, asked, found, _supervisor: supervisor })
     }

@@ -44,7 +44,7 @@ impl DeferredFixture for Redis {
     async fn set_clock(&mut self, by_ms: i64) {
         let mut connection = self.server.connection().await;
         let mut set = redis::cmd("HINCRBY");
-        set.arg("sluicegate:d:{deferred}:numbers").arg("host").arg(-by_ms);
+        set.arg("sluicegate:d2:{deferred}:numbers").arg("host").arg(-by_ms);
         set.exec_async(&mut connection).await.unwrap();
     }
 }
@@ -76,7 +76,7 @@ async fn every_key_expires_and_what_is_forgotten_is_gone() {
     finish(jobs, "c", 1, "x").await;
     let mut connection = f.server.connection().await;
     let keys = keys_that_expire(&mut connection).await;
-    let ours = keys.iter().filter(|key| key.starts_with("sluicegate:d:{deferred}:")).count();
+    let ours = keys.iter().filter(|key| key.starts_with("sluicegate:d2:{deferred}:")).count();
     assert_eq!(ours, 10, "{keys:?}");
     let told = jobs.claim_deliveries(9, LONG).await.unwrap();
     jobs.delivered("c", told[0].attempt, DeliveryOutcome::Over).await.unwrap();
@@ -90,7 +90,7 @@ async fn every_key_expires_and_what_is_forgotten_is_gone() {
     let left: Vec<_> = keys.iter().filter(|key| key.contains("{deferred}")).collect();
     assert_eq!(left.len(), 2, "{left:?}");
     let numbers: Vec<String> = redis::cmd("HGETALL")
-        .arg("sluicegate:d:{deferred}:numbers")
+        .arg("sluicegate:d2:{deferred}:numbers")
         .query_async(&mut connection)
         .await
         .unwrap();
@@ -108,7 +108,7 @@ async fn rubbish_among_the_jobs_is_left_out() {
     let mut connection = f.server.connection().await;
     for (name, value) in [("x", "rubbish"), ("y", "\u{91}\u{1}"), ("z", "")] {
         let mut set = redis::cmd("HSET");
-        set.arg("sluicegate:d:{deferred}:jobs").arg(name).arg(value);
+        set.arg("sluicegate:d2:{deferred}:jobs").arg(name).arg(value);
         set.exec_async(&mut connection).await.unwrap();
         for (set, score, member) in [
             ("timers", 1, name.to_owned()),
@@ -116,7 +116,7 @@ async fn rubbish_among_the_jobs_is_left_out() {
             ("ready", 0, format!("q\u{1f}0000000000000000\u{1f}{name}")),
         ] {
             let mut add = redis::cmd("ZADD");
-            add.arg(format!("sluicegate:d:{{deferred}}:{set}")).arg(score).arg(member);
+            add.arg(format!("sluicegate:d2:{{deferred}}:{set}")).arg(score).arg(member);
             add.exec_async(&mut connection).await.unwrap();
         }
     }

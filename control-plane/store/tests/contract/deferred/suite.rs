@@ -158,6 +158,22 @@ pub async fn b2_parties_take_turns<F: DeferredFixture>() {
     put(jobs, &of("a", "a5", "q")).await;
     put(jobs, &of("d", "d0", "q")).await;
     assert_eq!(given(&claim(jobs, "x", "q", 9, LONG).await), [("a5", 1), ("d0", 1)]);
+    // One that comes back to its old turn does not make it that of others.
+    for n in 0..4 {
+        put(jobs, &of("e", &format!("e{n}"), "r")).await;
+    }
+    assert_eq!(given(&claim(jobs, "y", "r", 1, LONG).await), [("e0", 1)]);
+    claim(jobs, "z", "r", 2, LONG).await;
+    for n in 0..2 {
+        put(jobs, &of("f", &format!("f{n}"), "r")).await;
+    }
+    assert_eq!(jobs.release("e0", 1, 0).await.unwrap(), Held::Yes);
+    for n in 0..2 {
+        put(jobs, &of("g", &format!("g{n}"), "r")).await;
+    }
+    let claimed = claim(jobs, "w", "r", 9, LONG).await;
+    let order: Vec<&str> = claimed.iter().map(|one| one.id.as_str()).collect();
+    assert_eq!(order, ["e0", "e3", "f0", "g0", "f1", "g1"]);
 }
 
 /// No party can take the room of all others, whichever bound it is.
