@@ -7,7 +7,7 @@ use sluicegate_model::secret::KeyHash;
 use sluicegate_telemetry::clock;
 
 use crate::{
-    policy::{Caller, Holds, Keys, Policy},
+    policy::{Caller, Holds, Keys, Known, Policy},
     refusal::Refusal,
 };
 
@@ -22,7 +22,8 @@ pub fn caller(
     headers: &HeaderMap,
 ) -> Result<Arc<Caller>, Refusal> {
     let key = bearer(headers)?;
-    usable(policy, keys, KeyHash::of(key))
+    let hash = KeyHash::of(key);
+    usable(policy, keys, hash, Some(hash))
 }
 
 /// The caller with the key of this name, whose request was taken before.
@@ -30,10 +31,16 @@ pub fn caller(
 /// # Errors
 /// There is none any more, or its key is disabled, revoked or has expired.
 pub fn by_name(policy: &Policy, keys: Option<&Keys>, key: &str) -> Result<Arc<Caller>, Refusal> {
-    usable(policy, keys, policy.key_named(key).ok_or(Refusal::UnknownKey)?)
+    // Its secret was proven when the request was taken, and may be another by now.
+    usable(policy, keys, policy.key_named(key).ok_or(Refusal::UnknownKey)?, None)
 }
 
-fn usable(policy: &Policy, keys: Option<&Keys>, hash: KeyHash) -> Result<Arc<Caller>, Refusal> {
+fn usable(
+    policy: &Policy,
+    keys: Option<&Keys>,
+    hash: KeyHash,
+    proven: Option<KeyHash>,
+) -> Result<Arc<Caller>, Refusal> {
     let caller = policy.caller(hash).ok_or(Refusal::UnknownKey)?;
     if caller.disabled {
         return Err(Refusal::KeyDisabled);
@@ -42,8 +49,9 @@ fn usable(policy: &Policy, keys: Option<&Keys>, hash: KeyHash) -> Result<Arc<Cal
     if caller.expires_unix_ms.is_some_and(|expires| now_unix_ms >= expires) {
         return Err(Refusal::KeyExpired);
     }
-    let at = (&*policy.epoch, policy.revision);
-    match keys.map_or(Holds::Yes, |keys| keys.holds(at, &caller.key, hash, now_unix_ms)) {
+    let (epoch, revision) = (&*policy.epoch, policy.revision);
+    let known = Known { epoch, revision, is_stale: caller.is_stale };
+    match keys.map_or(Holds::Yes, |keys| keys.holds(known, &caller.key, proven, now_unix_ms)) {
         Holds::Yes => Ok(caller.clone()),
         Holds::No => Err(Refusal::UnknownKey),
         Holds::Expired => Err(Refusal::KeyExpired),

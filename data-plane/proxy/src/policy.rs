@@ -22,7 +22,7 @@ use sluicegate_model::{
 
 pub use compile::{Compiled, Compiler};
 pub(crate) use compile::{credential, provider};
-pub use keys::{Holds, Keys};
+pub use keys::{Holds, Keys, Known};
 use sluicegate_protocol::{
     breaker::{CheckRules, Forces},
     pool::Waits,
@@ -134,6 +134,8 @@ pub struct Caller {
     pub models: Vec<NamePattern>,
     pub expires_unix_ms: Option<u64>,
     pub disabled: bool,
+    /// Its newest version cannot be read by this build; this is an older one.
+    pub is_stale: bool,
 }
 
 impl Caller {

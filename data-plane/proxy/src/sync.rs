@@ -26,6 +26,7 @@ use crate::{
     upstream::Clients,
 };
 use cache::Cache;
+use starts::LeftAlone;
 
 pub use sluicegate_protocol::policy::SCHEMA;
 
@@ -136,8 +137,10 @@ struct Shared {
     compiler: Mutex<Compiler>,
     cache: Option<Cache>,
     status: watch::Sender<Status>,
-    /// What was taken over last, and when it was.
-    taken: watch::Sender<Option<(Digest, u64)>>,
+    /// What was taken over last.
+    taken: watch::Sender<Option<Digest>>,
+    /// When what was left alone may be tried again.
+    again_at: watch::Sender<Option<Instant>>,
     metrics: Arc<Metrics>,
     /// When this process began to follow.
     begun: Instant,
@@ -166,23 +169,26 @@ impl Shared {
     }
 
     fn apply_config(&self, change: &Change, source: Source) -> Verdict {
+        let mut before = None;
         if let Some(cache) = &self.cache {
             // Where nothing is served yet, what may end the process is better than nothing.
             if self.current.load().is_some()
-                && let Err(reason) = cache.starts().allows(change.digest)
+                && let Err(LeftAlone { why, still }) = cache.starts().allows(change.digest)
             {
-                tracing::error!(revision = change.to.revision, reason, "policy refused");
+                tracing::error!(revision = change.to.revision, reason = why, "policy refused");
                 self.metrics.policy_refused.inc();
-                return Verdict { refused: Some(reason), ..Verdict::default() };
+                self.again_at.send_replace(Some(Instant::now() + still));
+                return Verdict { refused: Some(why), ..Verdict::default() };
             }
-            cache.starts().try_out(change.digest);
+            before = cache.starts().try_out(change.digest);
         }
         let mut compiler = self.compiler.lock().unwrap_or_else(PoisonError::into_inner);
         match compiler.compile(change) {
             Ok(mut compiled) => {
                 compiler.adopt(&mut compiled);
                 self.current.store(compiled.policy.clone());
-                self.taken.send_replace(Some((change.digest, change.to.revision)));
+                self.taken.send_replace(Some(change.digest));
+                self.again_at.send_replace(None);
                 self.metrics.policy_revision.set(compiled.policy.revision);
                 self.metrics
                     .policy_rejected
@@ -194,6 +200,9 @@ impl Shared {
                 Verdict { rejected: compiled.rejected, ..Verdict::default() }
             }
             Err(reason) => {
+                if let Some(cache) = &self.cache {
+                    cache.starts().give_up(change.digest, before);
+                }
                 self.metrics.policy_refused.inc();
                 tracing::error!(revision = change.to.revision, reason, "policy refused");
                 Verdict { refused: Some(reason), ..Verdict::default() }
@@ -208,14 +217,6 @@ pub struct PolicySync {
     status: watch::Receiver<Status>,
     shared: Arc<Shared>,
     _tasks: [AbortOnDrop<()>; 3],
-}
-
-impl Drop for PolicySync {
-    fn drop(&mut self) {
-        if let Some(cache) = &self.shared.cache {
-            cache.starts().stop();
-        }
-    }
 }
 
 impl PolicySync {
@@ -242,6 +243,7 @@ impl PolicySync {
             cache,
             status: sender,
             taken: watch::Sender::new(None),
+            again_at: watch::Sender::new(None),
             metrics,
             begun: Instant::now(),
         });
@@ -259,6 +261,13 @@ impl PolicySync {
         (Self { status, shared, _tasks: tasks }, notices)
     }
 
+    /// The process was told to end, and may be ended any time: that is no fault of what it runs.
+    pub fn stopping(&self) {
+        if let Some(cache) = &self.shared.cache {
+            cache.starts().stop();
+        }
+    }
+
     /// The state of things, now and as it changes.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.clone()
@@ -270,7 +279,7 @@ async fn prove(shared: Arc<Shared>) {
     let mut taken = shared.taken.subscribe();
     taken.mark_changed();
     while taken.changed().await.is_ok() {
-        let Some((digest, revision)) = *taken.borrow_and_update() else { continue };
+        let Some(digest) = *taken.borrow_and_update() else { continue };
         tokio::time::sleep(starts::PROVEN).await;
         // Of what came and went meanwhile nothing is proven.
         if taken.has_changed().unwrap_or(true) {
@@ -278,7 +287,7 @@ async fn prove(shared: Arc<Shared>) {
         }
         let shared = shared.clone();
         let noted = tokio::task::spawn_blocking(move || match &shared.cache {
-            Some(cache) if cache.starts().prove(digest) => cache.keep_proven(revision),
+            Some(cache) if cache.starts().prove(digest) => cache.keep_proven(digest),
             Some(_) | None => Ok(()),
         });
         if let Ok(Err(error)) = noted.await {

@@ -1,7 +1,7 @@
 //! From received resources to a policy. Runs off the hot path.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -44,6 +44,8 @@ struct Lasting {
 struct Parsed {
     /// Version that is served; it trails the received one while that is rejected.
     version: u64,
+    /// The received one is rejected.
+    is_stale: bool,
     resource: Resource,
 }
 
@@ -76,7 +78,8 @@ impl Compiler {
         for (key, body) in &change.upserts {
             match parse(key, body) {
                 Ok(resource) => {
-                    parsed.insert(key.clone(), Parsed { version: body.version, resource });
+                    let version = body.version;
+                    parsed.insert(key.clone(), Parsed { version, is_stale: false, resource });
                 }
                 Err(reason) => {
                     let previous = self.parsed.get(key);
@@ -87,16 +90,19 @@ impl Compiler {
                         reason,
                     });
                     if let Some(previous) = previous {
-                        parsed.insert(key.clone(), previous.clone());
+                        let stale = Parsed { is_stale: true, ..previous.clone() };
+                        parsed.insert(key.clone(), stale);
                     }
                 }
             }
         }
         let set = ResourceSet::new(parsed.values().map(|parsed| parsed.resource.clone()))
             .map_err(|violations| violations.to_string())?;
+        let stale = parsed.values().filter(|parsed| parsed.is_stale);
+        let stale = stale.map(|parsed| parsed.resource.reference()).collect();
         let versions =
             parsed.values().map(|parsed| (parsed.resource.reference(), parsed.version)).collect();
-        let policy = build(&set, &versions, &change.to, &self.lasting, &mut rejected)?;
+        let policy = build(&set, &versions, &stale, &change.to, &self.lasting, &mut rejected)?;
         Ok(Compiled { policy: Arc::new(policy), rejected, parsed })
     }
 
@@ -128,6 +134,7 @@ fn parse(key: &Key, body: &Body) -> Result<Resource, String> {
 fn build(
     set: &ResourceSet,
     versions: &HashMap<ResourceRef, u64>,
+    stale: &HashSet<ResourceRef>,
     at: &Point,
     lasting: &Lasting,
     rejected: &mut Vec<pb::Rejected>,
@@ -182,7 +189,8 @@ fn build(
             Resource::ApiKey(spec) => {
                 if let Some(hash) = spec.hash {
                     policy.by_key_name.insert(spec.name.clone(), hash);
-                    policy.callers.insert(hash, Arc::new(caller(spec, &tenants)));
+                    let is_stale = stale.contains(reference);
+                    policy.callers.insert(hash, Arc::new(caller(spec, is_stale, &tenants)));
                 }
             }
             Resource::Model(spec) => {
@@ -351,7 +359,11 @@ fn limits(set: &ResourceSet) -> Limits {
     Limits::new(limits, &overrides)
 }
 
-fn caller(spec: &resource::ApiKey, tenants: &HashMap<&str, &resource::Tenant>) -> Caller {
+fn caller(
+    spec: &resource::ApiKey,
+    is_stale: bool,
+    tenants: &HashMap<&str, &resource::Tenant>,
+) -> Caller {
     let of = |name: &str| tenants.get(name).copied();
     let own = spec.tenant.as_deref().and_then(of);
     // The set has no cycles.
@@ -367,6 +379,7 @@ fn caller(spec: &resource::ApiKey, tenants: &HashMap<&str, &resource::Tenant>) -
         models: spec.models.clone(),
         expires_unix_ms: spec.expires_unix_ms,
         disabled: spec.disabled,
+        is_stale,
     }
 }
 

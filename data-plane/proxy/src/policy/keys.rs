@@ -24,6 +24,15 @@ struct Valid {
     expires_unix_ms: Option<u64>,
 }
 
+/// How new what the configuration says of a key is.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    pub epoch: &'a [u8],
+    pub revision: u64,
+    /// An older version of the key is used than there is, because this build cannot read that one.
+    pub is_stale: bool,
+}
+
 /// What there is to say of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
@@ -55,18 +64,20 @@ impl Keys {
         (Self { at: change.to.clone(), valid }, rejected)
     }
 
-    /// Does the key of this name and hash hold, which the configuration has as of this epoch and revision?
+    /// Does the key of this name hold, which the configuration has as of `known`? `hash`: with this secret;
+    /// `None`: with any.
     pub fn holds(
         &self,
-        (epoch, revision): (&[u8], u64),
+        known: Known<'_>,
         name: &str,
-        hash: KeyHash,
+        hash: Option<KeyHash>,
         now_unix_ms: u64,
     ) -> Holds {
-        if epoch == self.at.epoch && revision >= self.at.revision {
+        if !known.is_stale && known.epoch == self.at.epoch && known.revision >= self.at.revision {
             return Holds::Yes;
         }
-        match self.valid.get(name).filter(|valid| valid.hash == hash) {
+        let same = |valid: &&Valid| hash.is_none_or(|hash| valid.hash == hash);
+        match self.valid.get(name).filter(same) {
             None => Holds::No,
             Some(valid) if valid.expires_unix_ms.is_some_and(|at| now_unix_ms >= at) => {
                 Holds::Expired
@@ -106,6 +117,10 @@ mod tests {
         Point { epoch: "e".into(), revision }
     }
 
+    fn known(epoch: &[u8], revision: u64) -> Known<'_> {
+        Known { epoch, revision, is_stale: false }
+    }
+
     fn key(name: &str) -> Key {
         Key { kind: "key".into(), name: name.into() }
     }
@@ -126,15 +141,26 @@ mod tests {
         let (five, _) = Keys::after(None, &change(None, 5, all, vec![]));
         let (six, _) = Keys::after(Some(&five), &change(Some(5), 6, vec![], vec![key("a")]));
         let (a, b) = (KeyHash::of("sa"), KeyHash::of("sb"));
-        assert_eq!(five.holds((b"e", 4), "a", a, 0), Holds::Yes);
-        assert_eq!(six.holds((b"e", 5), "a", a, 0), Holds::No, "the configuration has it still");
-        assert_eq!(six.holds((b"e", 6), "a", a, 0), Holds::Yes, "and has it again");
-        assert_eq!(six.holds((b"e", 5), "b", b, 499), Holds::Yes);
-        assert_eq!(six.holds((b"e", 5), "b", b, 500), Holds::Expired);
-        assert_eq!(six.holds((b"e", 5), "b", a, 0), Holds::No, "it has another secret now");
+        assert_eq!(five.holds(known(b"e", 4), "a", Some(a), 0), Holds::Yes);
+        assert_eq!(
+            six.holds(known(b"e", 5), "a", Some(a), 0),
+            Holds::No,
+            "the configuration has it still"
+        );
+        assert_eq!(six.holds(known(b"e", 6), "a", Some(a), 0), Holds::Yes, "and has it again");
+        assert_eq!(six.holds(known(b"e", 5), "b", Some(b), 499), Holds::Yes);
+        assert_eq!(six.holds(known(b"e", 5), "b", Some(b), 500), Holds::Expired);
+        assert_eq!(
+            six.holds(known(b"e", 5), "b", Some(a), 0),
+            Holds::No,
+            "it has another secret now"
+        );
+        assert_eq!(six.holds(known(b"e", 5), "b", None, 0), Holds::Yes, "with whichever");
+        let stale = Known { is_stale: true, ..known(b"e", 6) };
+        assert_eq!(six.holds(stale, "a", Some(a), 0), Holds::No, "its newest version is not read");
         // Another history is neither older nor newer: what it does not have is refused.
-        assert_eq!(six.holds((b"f", 9), "a", a, 0), Holds::No);
-        assert_eq!(six.holds((b"f", 9), "b", b, 0), Holds::Yes);
+        assert_eq!(six.holds(known(b"f", 9), "a", Some(a), 0), Holds::No);
+        assert_eq!(six.holds(known(b"f", 9), "b", Some(b), 0), Holds::Yes);
     }
 
     #[test]
@@ -145,7 +171,7 @@ mod tests {
             let body = Body { version: 0, schema, bytes: bytes.into() };
             let next = change(Some(5), 6, vec![(key("a"), body)], vec![]);
             let (six, rejected) = Keys::after(Some(&five), &next);
-            let holds = six.holds((b"e", 5), "a", KeyHash::of("sa"), 0);
+            let holds = six.holds(known(b"e", 5), "a", Some(KeyHash::of("sa")), 0);
             assert_eq!((holds, rejected.len()), (Holds::No, 1), "{bytes}");
         }
     }

@@ -22,7 +22,7 @@ use sluicegate_protocol::policy::{Body, Change, Digest, Key, Lane, LaneState, La
 use sluicegate_telemetry::task::{self, AbortOnDrop};
 use tokio::sync::watch;
 
-use super::starts::Starts;
+use super::starts::{LeftAlone, Starts};
 
 /// First bytes of the file: what it is and which form it has.
 const MAGIC: &[u8] = b"sluicegate policy 1\n";
@@ -107,22 +107,30 @@ impl Cache {
         &self.starts
     }
 
-    /// The configuration of this revision is proven: it is kept apart, if it is what is saved.
+    /// The configuration with this digest is proven: it is kept apart, where it is saved.
     ///
     /// # Errors
     /// As of any file.
-    pub(super) fn keep_proven(&self, revision: u64) -> io::Result<()> {
-        if self.persisted() != revision {
-            return Ok(());
+    pub(super) fn keep_proven(&self, state: Digest) -> io::Result<()> {
+        let Files { current, previous, proven } = Files::of(&self.directory, Lane::Config);
+        let beside = proven.with_extension("proven.new");
+        for file in [current, previous] {
+            match fs::remove_file(&beside) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            // First the link, then the look at it: another state may come to the file's name meanwhile.
+            match fs::hard_link(file, &beside) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                linked => linked?,
+            }
+            let held = read(Lane::Config, &self.key, &fs::read(&beside)?);
+            if held.is_some_and(|change| change.digest == state) {
+                return fs::rename(beside, proven);
+            }
+            fs::remove_file(&beside)?;
         }
-        let Files { current, proven, .. } = Files::of(&self.directory, Lane::Config);
-        let beside = proven.with_extension("new");
-        match fs::remove_file(&beside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        fs::hard_link(current, &beside)?;
-        fs::rename(beside, proven)
+        Ok(())
     }
 
     /// Queues a state to be written; one that has not been written yet is replaced.
@@ -148,7 +156,7 @@ impl Cache {
             };
             match read(lane, &self.key, &bytes) {
                 Some(change) => match self.starts.allows(change.digest) {
-                    Err(why) if lane == Lane::Config => {
+                    Err(LeftAlone { why, .. }) if lane == Lane::Config => {
                         let revision = change.to.revision;
                         notices.push(format!("the saved policy of revision {revision}: {why}"));
                         passed_over.get_or_insert(change);
@@ -330,6 +338,29 @@ mod tests {
         let cache = Cache::open(directory.path()).unwrap();
         let (change, notices) = cache.load(Lane::Config);
         assert_eq!((change, notices.len()), (None, 1));
+    }
+
+    #[tokio::test]
+    async fn d5_only_what_is_proven_is_kept_as_such() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open(directory.path()).unwrap();
+        let files = Files::of(directory.path(), Lane::Config);
+        for revision in [1, 2] {
+            write(&files, Lane::Config, &cache.key, &state(revision)).unwrap();
+        }
+        cache.keep_proven(state(9).digest).unwrap();
+        assert!(!files.proven.exists());
+        for proven in [1, 2] {
+            cache.keep_proven(state(proven).digest).unwrap();
+            let kept = read(Lane::Config, &cache.key, &fs::read(&files.proven).unwrap());
+            assert_eq!(kept.unwrap().to.revision, proven);
+        }
+        // It is no other name of a file that is written into.
+        write(&files, Lane::Config, &cache.key, &state(3)).unwrap();
+        write(&files, Lane::Config, &cache.key, &state(4)).unwrap();
+        fs::remove_file(&files.current).unwrap();
+        fs::remove_file(&files.previous).unwrap();
+        assert_eq!(cache.load(Lane::Config).0.unwrap().to.revision, 2);
     }
 
     #[tokio::test]

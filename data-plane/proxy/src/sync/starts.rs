@@ -10,7 +10,10 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -33,6 +36,16 @@ const FILE: &str = "starts";
 pub(super) struct Starts {
     file: PathBuf,
     book: Mutex<Book>,
+    /// The process was told to end: from now on nobody dies of anything.
+    stopped: AtomicBool,
+}
+
+/// A state that is left alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LeftAlone {
+    pub(super) why: String,
+    /// For so long.
+    pub(super) still: Duration,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -59,7 +72,8 @@ impl Starts {
         let mut book = fs::read_to_string(&file).map(|text| Book::parse(&text)).unwrap_or_default();
         let found = book.clone();
         book.bury(clock::unix_ms());
-        let starts = Self { file, book: Mutex::new(book.clone()) };
+        let stopped = AtomicBool::new(false);
+        let starts = Self { file, book: Mutex::new(book.clone()), stopped };
         if book != found {
             starts.write(&book);
         }
@@ -70,7 +84,7 @@ impl Starts {
     ///
     /// # Errors
     /// Why it is left alone.
-    pub(super) fn allows(&self, state: Digest) -> Result<(), String> {
+    pub(super) fn allows(&self, state: Digest) -> Result<(), LeftAlone> {
         let now = clock::unix_ms();
         let book = self.lock();
         let Some(deaths) = book.deaths.iter().find(|deaths| deaths.state == state) else {
@@ -82,19 +96,35 @@ impl Starts {
         if deaths.count < DEATHS || left == 0 || left > most {
             return Ok(());
         }
-        Err(format!(
+        let still = Duration::from_millis(left);
+        let why = format!(
             "{} processes in a row ended within {} s of taking it over; it is left alone for {} s, or until \
              another configuration comes",
             deaths.count,
             PROVEN.as_secs(),
             left.div_ceil(1_000)
-        ))
+        );
+        Err(LeftAlone { why, still })
     }
 
-    /// The state is about to be taken over.
-    pub(super) fn try_out(&self, state: Digest) {
+    /// The state is about to be taken over. Returns the one that was on trial.
+    pub(super) fn try_out(&self, state: Digest) -> Option<Digest> {
         let mut book = self.lock();
-        if book.trial.replace(state) != Some(state) {
+        if self.stopped.load(Ordering::Acquire) {
+            return None;
+        }
+        let before = book.trial.replace(state);
+        if before != Some(state) {
+            self.write(&book);
+        }
+        before
+    }
+
+    /// The state was not taken over after all; `before` is still what runs.
+    pub(super) fn give_up(&self, state: Digest, before: Option<Digest>) {
+        let mut book = self.lock();
+        if book.trial == Some(state) && before != Some(state) {
+            book.trial = before;
             self.write(&book);
         }
     }
@@ -111,9 +141,10 @@ impl Starts {
         true
     }
 
-    /// The process ends because it was told to.
+    /// The process was told to end.
     pub(super) fn stop(&self) {
         let mut book = self.lock();
+        self.stopped.store(true, Ordering::Release);
         if book.trial.take().is_some() {
             self.write(&book);
         }
@@ -205,7 +236,8 @@ mod tests {
             starts.try_out(state(1));
         }
         let starts = Starts::open(folder.path());
-        let why = starts.allows(state(1)).unwrap_err();
+        let LeftAlone { why, still } = starts.allows(state(1)).unwrap_err();
+        assert!(still > Duration::from_secs(50) && still <= PROVEN, "{still:?}");
         assert!(why.starts_with("3 processes in a row ended within 60 s"), "{why}");
         assert_eq!(starts.allows(state(2)), Ok(()));
         // It lives with another, and remembers.
@@ -226,6 +258,16 @@ mod tests {
             starts.stop();
         }
         assert_eq!(*Starts::open(folder.path()).lock(), Book::default());
+        let stopped = Starts::open(folder.path());
+        stopped.stop();
+        stopped.try_out(state(1));
+        assert_eq!(*Starts::open(folder.path()).lock(), Book::default());
+        // Nor does anybody die of what was refused.
+        let refusing = Starts::open(folder.path());
+        refusing.try_out(state(1));
+        let before = refusing.try_out(state(2));
+        refusing.give_up(state(2), before);
+        assert!(refusing.prove(state(1)));
         for _ in 0..2 {
             Starts::open(folder.path()).try_out(state(1));
         }

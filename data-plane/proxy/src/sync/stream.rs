@@ -25,6 +25,7 @@ const LONGEST_HINT: Duration = Duration::from_secs(30);
 pub(super) async fn follow(config: SyncConfig, shared: Arc<Shared>, mut states: Lanes<LaneState>) {
     let mut backoff = Backoff::default();
     let mut said = false;
+    let mut sent_away = 0;
     for endpoint in config.endpoints.iter().cycle() {
         let begun = Instant::now();
         let (after, Ended { reason, come_back }) =
@@ -39,9 +40,14 @@ pub(super) async fn follow(config: SyncConfig, shared: Arc<Shared>, mut states: 
             tracing::warn!(control_plane = %endpoint.uri(), reason, "no policy stream; {so}");
             said = true;
         }
+        sent_away = if come_back.is_some() { sent_away + 1 } else { 0 };
         match come_back {
-            // Each is told another time.
-            Some(wait) => tokio::time::sleep(wait.min(LONGEST_HINT)).await,
+            // Each is told another time; but another control plane may have room.
+            Some(wait) if sent_away >= config.endpoints.len() => {
+                sent_away = 0;
+                tokio::time::sleep(wait.min(LONGEST_HINT)).await;
+            }
+            Some(_) => {}
             None => backoff.wait_after(begun).await,
         }
     }
@@ -124,8 +130,10 @@ impl Stream<'_> {
         mut incoming: Streaming<pb::ControlPlaneMessage>,
         endpoint: &Endpoint,
     ) -> Result<Infallible, String> {
+        let mut again_at = self.shared.again_at.subscribe();
         loop {
             let due = self.origin + self.session.next_tick();
+            let again = *again_at.borrow_and_update();
             let actions = tokio::select! {
                 Some(Ok((lane, verdict))) = self.applying.join_next() => self.applied(lane, verdict),
                 message = incoming.message() => match message {
@@ -139,6 +147,12 @@ impl Stream<'_> {
                     Ok(None) => return Err("the control plane ended the stream".into()),
                     Err(status) => return Err(status.message().to_owned()),
                 },
+                // It is sent anew on another stream.
+                () = tokio::time::sleep_until(again.unwrap_or(due)), if again.is_some() => {
+                    self.shared.again_at.send_replace(None);
+                    return Err("what was left alone is tried again".into());
+                }
+                Ok(()) = again_at.changed() => Vec::new(),
                 () = tokio::time::sleep_until(due) => self.session.tick(self.origin.elapsed()),
             };
             self.act(actions).await?;

@@ -252,7 +252,16 @@ impl DataPlane {
         let drain = Duration::from_millis(args.drain_ms);
         let runner = Runner::start(gateway.clone(), stop.clone(), drain);
         let serving = task::spawn("traffic", async move {
-            tokio::join!(server::serve(self.traffic, gateway, drain, stop), runner.ended());
+            let told = stop.clone();
+            let stopping = async {
+                told.cancelled().await;
+                sync.stopping();
+            };
+            tokio::join!(
+                server::serve(self.traffic, gateway, drain, stop),
+                runner.ended(),
+                stopping
+            );
             // What was used last is written down, and sent as far as there is time.
             tokio::join!(quota.hand_back(LAST_REPORT), log.flush(LAST_REPORT));
             drop((sync, watching, guarding, exchange, pooling, degrading, healing, reporting));

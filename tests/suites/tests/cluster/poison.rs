@@ -11,8 +11,11 @@ use tokio::time::sleep;
 
 use crate::world::{LIMIT, World, ask, readyz};
 
+/// For how long a state is left alone at first, and some time to notice.
+const LEFT_ALONE: Duration = Duration::from_secs(80);
+
 /// Waits until a data plane serves this revision.
-async fn serves_revision(world: &World, number: usize, revision: u64) {
+async fn serves_revision(world: &World, number: usize, revision: u64, limit: Duration) {
     let plane = &world.cluster.data_planes[number];
     let serving = async {
         loop {
@@ -23,7 +26,7 @@ async fn serves_revision(world: &World, number: usize, revision: u64) {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    within(LIMIT, &format!("{} at revision {revision}", plane.name()), serving).await.unwrap();
+    within(limit, &format!("{} at revision {revision}", plane.name()), serving).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,7 +39,7 @@ async fn d5_a_configuration_that_ends_processes_is_left_alone() {
 
     let mut deaths = 0;
     for _ in 0..3 {
-        serves_revision(&world, 0, bad).await;
+        serves_revision(&world, 0, bad, LIMIT).await;
         let victim = &mut world.cluster.data_planes[0];
         victim.kill().unwrap();
         victim.wait_for_exit(LIMIT).await.unwrap();
@@ -45,7 +48,7 @@ async fn d5_a_configuration_that_ends_processes_is_left_alone() {
     }
     println!("left alone after {deaths} deaths");
     // It serves the one before, though a control plane offers the other.
-    serves_revision(&world, 0, good).await;
+    serves_revision(&world, 0, good, LIMIT).await;
     let told = async {
         loop {
             let nodes = world.nodes().await;
@@ -67,7 +70,11 @@ async fn d5_a_configuration_that_ends_processes_is_left_alone() {
         nodes["nodes"].as_array().unwrap().iter().map(|node| &node["error"]).skip(1).collect();
     assert_eq!(errors, ["", ""]);
 
-    // The next one is tried, and a stop in order is no death.
+    // Who kills need not be the configuration: it is tried again by itself.
+    serves_revision(&world, 0, bad, LEFT_ALONE).await;
+    assert_eq!(ask(&world.cluster.data_planes[0], KEY, "poison").await.status, Some(200));
+
+    // The next one is tried, too, and a stop in order is no death.
     world.apply(&json!({"models": [config::model("cure")]})).await;
     world.all_run_the_head().await;
     let victim = &mut world.cluster.data_planes[0];
