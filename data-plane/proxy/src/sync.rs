@@ -171,8 +171,8 @@ impl Shared {
     fn apply_config(&self, change: &Change, source: Source) -> Verdict {
         let mut before = None;
         if let Some(cache) = &self.cache {
-            // Where nothing is served yet, what may end the process is better than nothing.
-            if self.current.load().is_some()
+            // Only where what is served is proven: whoever kills processes may not be what they run.
+            if self.taken.borrow().is_some_and(|running| cache.is_proven(running))
                 && let Err(LeftAlone { why, still }) = cache.starts().allows(change.digest)
             {
                 tracing::error!(revision = change.to.revision, reason = why, "policy refused");

@@ -80,11 +80,12 @@ impl Choice {
         &self.trip
     }
 
-    /// The failure without anything that is known to be private: the key it was sent with, where it was
-    /// sent. What merely looks so is taken out where it is shown.
+    /// The failure without anything that is known to be private: the keys of the provider, where it was sent.
+    /// What merely looks so is taken out where it is shown.
     pub fn scrubbed(&self, mut fault: Fault) -> Fault {
-        let key = self.credential.iter().flat_map(|credential| &credential.private);
-        let mut private: Vec<&str> = key.map(Secret::expose).collect();
+        let keys = self.credential.iter().chain(&self.provider.credentials);
+        let keys = keys.flat_map(|credential| &credential.private);
+        let mut private: Vec<&str> = keys.map(Secret::expose).collect();
         private.push(self.provider.base_url.authority.host());
         for text in [&mut fault.message, &mut fault.code, &mut fault.param].into_iter().flatten() {
             *text = redact::known(text, &private);

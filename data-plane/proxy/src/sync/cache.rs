@@ -10,7 +10,7 @@ use std::{
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -35,6 +35,8 @@ pub struct Cache {
     key: SealKey,
     lanes: Lanes<Saved>,
     starts: Starts,
+    /// The configuration that a process has lived with for a while, as it is kept apart.
+    proven: Mutex<Option<Digest>>,
 }
 
 /// What is saved of one lane.
@@ -83,7 +85,7 @@ impl Cache {
             Saved { newest, persisted, _writer: writer }
         });
         let starts = Starts::open(directory);
-        Ok(Self { directory: directory.to_owned(), key, lanes, starts })
+        Ok(Self { directory: directory.to_owned(), key, lanes, starts, proven: Mutex::default() })
     }
 
     /// Is there a saved policy in this directory, readable or not?
@@ -107,6 +109,15 @@ impl Cache {
         &self.starts
     }
 
+    /// Is it what is kept apart as proven?
+    pub(super) fn is_proven(&self, state: Digest) -> bool {
+        *self.proven.lock().unwrap_or_else(PoisonError::into_inner) == Some(state)
+    }
+
+    fn note_proven(&self, state: Digest) {
+        *self.proven.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+    }
+
     /// The configuration with this digest is proven: it is kept apart, where it is saved.
     ///
     /// # Errors
@@ -126,7 +137,9 @@ impl Cache {
             }
             let held = read(Lane::Config, &self.key, &fs::read(&beside)?);
             if held.is_some_and(|change| change.digest == state) {
-                return fs::rename(beside, proven);
+                fs::rename(beside, proven)?;
+                self.note_proven(state);
+                return Ok(());
             }
             fs::remove_file(&beside)?;
         }
@@ -139,12 +152,15 @@ impl Cache {
     }
 
     /// The newest readable generation as a full change set, and what the operator should know.
-    /// Files that cannot be used are set aside. A configuration that has ended processes is passed over, if
-    /// there is another.
+    /// Files that cannot be used are set aside. A configuration that has ended processes is passed over for
+    /// the proven one, if there is one.
     pub fn load(&self, lane: Lane) -> (Option<Change>, Vec<String>) {
         let mut notices = Vec::new();
         let Files { current, previous, proven } = Files::of(&self.directory, lane);
-        let mut passed_over = None;
+        let proven_state = fs::read(&proven).ok().and_then(|bytes| read(lane, &self.key, &bytes));
+        if let Some(change) = &proven_state {
+            self.note_proven(change.digest);
+        }
         for path in [current, previous, proven] {
             let bytes = match fs::read(&path) {
                 Ok(bytes) => bytes,
@@ -155,21 +171,21 @@ impl Cache {
                 }
             };
             match read(lane, &self.key, &bytes) {
-                Some(change) => match self.starts.allows(change.digest) {
-                    Err(LeftAlone { why, .. }) if lane == Lane::Config => {
+                Some(mut change) => {
+                    if let Some(proven) = proven_state
+                        && let Err(LeftAlone { why, .. }) = self.starts.allows(change.digest)
+                    {
                         let revision = change.to.revision;
                         notices.push(format!("the saved policy of revision {revision}: {why}"));
-                        passed_over.get_or_insert(change);
+                        change = proven;
                     }
-                    Ok(()) | Err(_) => {
-                        self.lanes.get(lane).persisted.store(change.to.revision, Ordering::Relaxed);
-                        return (Some(change), notices);
-                    }
-                },
+                    self.lanes.get(lane).persisted.store(change.to.revision, Ordering::Relaxed);
+                    return (Some(change), notices);
+                }
                 None => notices.push(set_aside(&path)),
             }
         }
-        (passed_over, notices)
+        (None, notices)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What is about to be taken over is written down first, and struck out once the process has lived with it
 //! for a while, or was told to stop. So a start finds out which state the process before it died with. After
-//! some deaths a state is left alone where there is another to serve; for longer each time, since whoever
+//! some deaths a state is left alone where there is a proven one to serve; for longer each time, since whoever
 //! kills processes may not be the state. Nothing that is wrong with the file keeps a data plane from starting.
 
 use std::{
@@ -80,7 +80,7 @@ impl Starts {
         starts
     }
 
-    /// May the state be taken over, where there is another one to serve?
+    /// May the state be taken over, where there is a proven one to serve?
     ///
     /// # Errors
     /// Why it is left alone.

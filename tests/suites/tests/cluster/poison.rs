@@ -29,24 +29,37 @@ async fn serves_revision(world: &World, number: usize, revision: u64, limit: Dur
     within(limit, &format!("{} at revision {revision}", plane.name()), serving).await.unwrap();
 }
 
+/// Kills the first data plane whenever it serves this revision, and starts it again.
+async fn kill_three_times(world: &mut World, revision: u64) {
+    for _ in 0..3 {
+        serves_revision(world, 0, revision, LIMIT).await;
+        let victim = &mut world.cluster.data_planes[0];
+        victim.kill().unwrap();
+        victim.wait_for_exit(LIMIT).await.unwrap();
+        victim.restart().await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn d5_a_configuration_that_ends_processes_is_left_alone() {
     let mut world = World::start(false).await;
     let good = world.admin.wait_for_disk(3, LIMIT).await.unwrap();
+    // Without one that a process has lived with, what ends processes is better than nothing.
+    kill_three_times(&mut world, good).await;
+    serves_revision(&world, 0, good, LIMIT).await;
+    let proven = world.cluster.folder().join("data-plane-0/policy.lkg.proven");
+    let living = async {
+        while !proven.exists() {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    within(LEFT_ALONE, "a configuration that is proven", living).await.unwrap();
+
     world.apply(&json!({"models": [config::model("poison")]})).await;
     let bad = world.admin.wait_for_disk(3, LIMIT).await.unwrap();
     assert!(bad > good);
 
-    let mut deaths = 0;
-    for _ in 0..3 {
-        serves_revision(&world, 0, bad, LIMIT).await;
-        let victim = &mut world.cluster.data_planes[0];
-        victim.kill().unwrap();
-        victim.wait_for_exit(LIMIT).await.unwrap();
-        deaths += 1;
-        victim.restart().await.unwrap();
-    }
-    println!("left alone after {deaths} deaths");
+    kill_three_times(&mut world, bad).await;
     // It serves the one before, though a control plane offers the other.
     serves_revision(&world, 0, good, LIMIT).await;
     let told = async {
