@@ -41,4 +41,5 @@ pub use dialect::{
 };
 pub use fault::{Fault, Level};
 pub use frame::Framing;
+pub use sluicegate_model::Profile;
 pub use wait::Until;

@@ -5,9 +5,8 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
-use sluicegate_dialect::{Call, Destination, Endpoint, Place};
+use sluicegate_dialect::{Call, Destination, Endpoint, Place, Profile};
 use sluicegate_dialect_fuzz::dialects;
-use sluicegate_model::Profile;
 
 fuzz_target!(|bytes: &[u8]| {
     let bytes = Bytes::copy_from_slice(bytes);
