@@ -6,7 +6,7 @@ pub mod limits;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwapOption, Guard};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Uri};
 use sluicegate_dialect::{Dialect, Endpoint, Place};
@@ -278,9 +278,9 @@ impl Current {
         self.policy.load_full()
     }
 
-    /// Which keys hold, as far as the lane of keys has told.
-    pub fn keys(&self) -> Option<Arc<Keys>> {
-        self.keys.load_full()
+    /// Which keys hold, as far as the lane of keys has told; for a look, not to be kept.
+    pub fn keys(&self) -> Guard<Option<Arc<Keys>>> {
+        self.keys.load()
     }
 
     /// Requests that begin from now on are refused with keys that do not hold.

@@ -3,7 +3,7 @@
 //! The configuration says it, too, and more of each; but what is revoked must not wait for a configuration
 //! that is large, or that this build refuses. So whichever of the two is newer decides.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use prost::Message;
 use sluicegate_model::secret::KeyHash;
@@ -14,8 +14,8 @@ use sluicegate_protocol::policy::{Body, Change, Key, Point, SCHEMA};
 #[derive(Debug, Clone)]
 pub struct Keys {
     at: Point,
-    /// By name.
-    valid: HashMap<String, Valid>,
+    /// By name. Most changes of the configuration are of no key, and share it.
+    valid: Arc<HashMap<String, Valid>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +47,15 @@ impl Keys {
     /// read: they do not hold.
     pub fn after(before: Option<&Self>, change: &Change) -> (Self, Vec<pb::Rejected>) {
         let known = before.filter(|_| change.from.is_some());
-        let mut valid = known.map_or_else(HashMap::new, |before| before.valid.clone());
+        let mut shared = known.map_or_else(Arc::default, |before| before.valid.clone());
+        let mut rejected = Vec::new();
+        if change.removes.is_empty() && change.upserts.is_empty() {
+            return (Self { at: change.to.clone(), valid: shared }, rejected);
+        }
+        let valid = Arc::make_mut(&mut shared);
         for key in &change.removes {
             valid.remove(&key.name);
         }
-        let mut rejected = Vec::new();
         for (key, body) in &change.upserts {
             match parse(body) {
                 Ok(one) => drop(valid.insert(key.name.clone(), one)),
@@ -61,7 +65,7 @@ impl Keys {
                 }
             }
         }
-        (Self { at: change.to.clone(), valid }, rejected)
+        (Self { at: change.to.clone(), valid: shared }, rejected)
     }
 
     /// Does the key of this name hold, which the configuration has as of `known`? `hash`: with this secret;

@@ -221,7 +221,7 @@ fn make_key(path: &Path) -> io::Result<SealKey> {
 }
 
 /// Writes a file that only its owner reads, durably.
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file =
         fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;

@@ -7,8 +7,6 @@
 
 use std::{
     fs,
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -19,6 +17,8 @@ use std::{
 
 use sluicegate_protocol::policy::Digest;
 use sluicegate_telemetry::clock;
+
+use super::cache::write_new;
 
 /// A process that has lived so long with a state does not die of it.
 pub(super) const PROVEN: Duration = Duration::from_secs(60);
@@ -151,8 +151,9 @@ impl Starts {
     }
 
     fn write(&self, book: &Book) {
-        let written = write(&self.file, &book.to_text());
-        if let Err(error) = written {
+        let beside = self.file.with_extension("new");
+        let written = write_new(&beside, book.to_text().as_bytes());
+        if let Err(error) = written.and_then(|()| fs::rename(&beside, &self.file)) {
             // Without it, a state that ends processes is found out by nobody; all else goes on.
             tracing::warn!(%error, file = %self.file.display(), "the starts cannot be written down");
         }
@@ -207,16 +208,6 @@ impl Book {
         });
         trial.chain(deaths).collect()
     }
-}
-
-/// Puts a text in the place of a file, durably.
-fn write(file: &Path, text: &str) -> io::Result<()> {
-    let beside = file.with_extension("new");
-    let mut options = fs::OpenOptions::new();
-    let mut new = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    new.write_all(text.as_bytes())?;
-    new.sync_all()?;
-    fs::rename(&beside, file)
 }
 
 #[cfg(test)]
